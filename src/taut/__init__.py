@@ -1,0 +1,69 @@
+"""taut trains structural SVMs, and every model comes with its duality gap.
+
+Names are loaded when they are first used, so that `import taut` is quick and compiles nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from taut.checkpoint import Checkpoint
+    from taut.estimators import BinarySVM, ChainSVM, MulticlassSVM, StructuredSVM, load
+    from taut.problem import Problem
+    from taut.result import Certificate, History, Record, Result, Status
+    from taut.solve import solve
+    from taut.structures import CompiledStructure, Structure, check_structure
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "BinarySVM": "estimators",
+    "Certificate": "result",
+    "ChainSVM": "estimators",
+    "Checkpoint": "checkpoint",
+    "CompiledStructure": "structures",
+    "History": "result",
+    "MulticlassSVM": "estimators",
+    "Problem": "problem",
+    "Record": "result",
+    "Result": "result",
+    "Status": "result",
+    "Structure": "structures",
+    "StructuredSVM": "estimators",
+    "check_structure": "structures",
+    "load": "estimators",
+    "solve": "solve",
+}
+
+__all__ = [
+    "BinarySVM",
+    "Certificate",
+    "ChainSVM",
+    "Checkpoint",
+    "CompiledStructure",
+    "History",
+    "MulticlassSVM",
+    "Problem",
+    "Record",
+    "Result",
+    "Status",
+    "Structure",
+    "StructuredSVM",
+    "check_structure",
+    "load",
+    "solve",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'taut' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"taut.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

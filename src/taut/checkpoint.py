@@ -1,0 +1,79 @@
+"""Checkpoints: what a training run needs to go on after a kill, in one file."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from taut import files
+from taut.errors import InvalidFile
+
+_KIND = "checkpoint"
+
+
+class Checkpoint:
+    """Save a run to `path` every `seconds`, and go on from it when it is there.
+
+    The file is replaced as a whole: a kill in the middle of writing leaves the one before. A file
+    that belongs to other data or other parameters is refused, never overwritten.
+
+    Parameters
+    ----------
+    path : str or path
+    seconds : float, default=30.0
+        Time between two savings; 0 saves after each pass.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from taut import Checkpoint, MulticlassSVM
+    >>> X, y = [[0.0], [1.0], [2.0]], [0, 1, 2]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     keep = Checkpoint(os.path.join(folder, "run.taut"), seconds=0.0)
+    ...     model = MulticlassSVM(checkpoint=keep).fit(X, y)
+    ...     again = MulticlassSVM(checkpoint=keep).fit(X, y)  # nothing left to do
+    >>> bool((model.coef_ == again.coef_).all())
+    True
+    """
+
+    def __init__(self, path: str | os.PathLike, seconds: float = 30.0) -> None:
+        self.path = path
+        self.seconds = seconds
+
+    def __repr__(self) -> str:
+        return f"Checkpoint({os.fspath(self.path)!r}, seconds={self.seconds:g})"
+
+
+class CheckpointFile:
+    """One run's use of a checkpoint: the file, what it must belong to, and when it was written."""
+
+    def __init__(self, checkpoint: Checkpoint | str | os.PathLike, fingerprint: str) -> None:
+        self.settings = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
+        self.path = Path(self.settings.path)
+        self.fingerprint = fingerprint
+        self.written = time.monotonic()
+
+    def load(self) -> tuple[dict[str, np.ndarray], dict[str, Any]] | None:
+        """The saved run, or None when there is no file."""
+        if not self.path.exists():
+            return None
+        arrays, meta = files.read(self.path, _KIND)
+        if meta["fingerprint"] != self.fingerprint:
+            raise InvalidFile(
+                f"{self.path} is the checkpoint of another run: the data, the weights or the solver "
+                "differ. Give another path, or delete the file to start anew."
+            )
+        return arrays, meta
+
+    def due(self) -> bool:
+        """Whether it is time to save."""
+        return time.monotonic() - self.written >= self.settings.seconds
+
+    def save(self, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> None:
+        """Replace the file."""
+        files.write(self.path, _KIND, arrays, meta | {"fingerprint": self.fingerprint})
+        self.written = time.monotonic()

@@ -1,0 +1,1 @@
+"""Where blocks come from."""

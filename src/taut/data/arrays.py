@@ -1,0 +1,669 @@
+"""User input as plain contiguous arrays, checked before any work is done.
+
+Every error names the argument, the row and the remedy.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+from sklearn.utils import check_array, column_or_1d
+
+from ..errors import InvalidData, InvalidType
+
+__all__ = [
+    "Matrix",
+    "as_label_sequences",
+    "as_matrix",
+    "as_sequences",
+    "check_sample_weight",
+    "class_codes",
+    "class_index",
+]
+
+Matrix: TypeAlias = np.ndarray | sp.csr_array | sp.csr_matrix
+
+_FLOATS = [np.float64, np.float32]
+_MAX_FEATURES = 2**31 - 1
+
+
+def as_matrix(X: Any, name: str = "X") -> Matrix:
+    """Check a matrix of numbers and give it the layout that compiled code reads.
+
+    Parameters
+    ----------
+    X : array-like or scipy sparse of shape (n_rows, n_features)
+        Sparse input of any format.
+    name : str
+        What errors call it.
+
+    Returns
+    -------
+    ndarray or CSR
+        float32 if `X` is, else float64. Dense: C-contiguous. Sparse: matrix or array as given,
+        sorted, without duplicates, int32 ``indices`` and ``indptr`` (int64 ``indptr`` from 2**31
+        stored values on). Shares memory with `X` wherever that is already so.
+
+    Raises
+    ------
+    InvalidData
+        `X` has NaN or infinity, the wrong shape, something else than real numbers, or broken,
+        unsorted or duplicate sparse indices.
+
+    Examples
+    --------
+    >>> as_matrix([[1, 2], [3, 4]])
+    array([[1., 2.],
+           [3., 4.]])
+    >>> as_matrix([[1, 2], [3, float("nan")]])
+    Traceback (most recent call last):
+        ...
+    taut.errors.InvalidData: X contains NaN at row 1, column 1; drop or impute such rows
+    """
+    matrix = _as_layout(X, name)
+    _check_finite(matrix, name)
+    return matrix
+
+
+def as_sequences(
+    X: Any, lengths: ArrayLike | None = None, name: str = "X"
+) -> tuple[Matrix, np.ndarray]:
+    """Stack sequences of rows into one matrix.
+
+    Parameters
+    ----------
+    X : list of (length, n_features) matrices, or one stacked matrix
+        A list, tuple, 1-D object array or 3-D array holds one matrix per sequence, all dense or
+        all sparse. With `lengths`, or as one 2-D array or sparse matrix, `X` is already stacked.
+    lengths : array-like of int, optional
+        Rows of each sequence of a stacked `X`; None makes it one sequence.
+    name : str
+        What errors call `X`.
+
+    Returns
+    -------
+    matrix : ndarray or CSR
+        As from `as_matrix`.
+    offsets : ndarray of int64, shape (n_sequences + 1,)
+        Sequence i has the rows ``offsets[i]:offsets[i + 1]``.
+
+    Raises
+    ------
+    InvalidData
+        As for `as_matrix`; also no sequence, one without rows, different widths, dense mixed with
+        sparse, or `lengths` that do not fit.
+
+    Examples
+    --------
+    >>> as_sequences([[[1, 2]], [[3, 4], [5, 6]]])
+    (array([[1., 2.],
+           [3., 4.],
+           [5., 6.]]), array([0, 1, 3]))
+    """
+    many = isinstance(X, list | tuple) or (
+        isinstance(X, np.ndarray) and (X.ndim == 3 or (X.ndim == 1 and X.dtype == object))
+    )
+    if many and lengths is None:
+        matrix, offsets = _stack(X, name)
+    else:
+        matrix = _as_layout(X, name)
+        offsets = _offsets(lengths, matrix.shape[0], name)
+    _check_finite(matrix, name, offsets)
+    return matrix, offsets
+
+
+def as_label_sequences(y: Any, offsets: np.ndarray, name: str = "y") -> np.ndarray:
+    """Flatten the labels of sequences.
+
+    Parameters
+    ----------
+    y : list of label sequences, or one label per row
+        Labels are hashable. Where tuples could be labels or sequences, they are sequences if
+        there are as many as `offsets` has.
+    offsets : ndarray of int64
+        From `as_sequences`.
+    name : str
+        What errors call `y`.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+        Typed if `y` consists of arrays of one kind, else of dtype object.
+
+    Raises
+    ------
+    InvalidData
+        The numbers of labels and rows differ.
+
+    Examples
+    --------
+    >>> as_label_sequences([["a"], ["b", ("c", 1)]], np.array([0, 1, 3]))
+    array(['a', 'b', ('c', 1)], dtype=object)
+    """
+    lengths = np.diff(offsets)
+    y = _array_like(y, name)
+    nested = _is_nested(y, len(lengths))
+    if len(y) != (len(lengths) if nested else offsets[-1]):
+        raise InvalidData(
+            f"{name} has {len(y)} entries, X has {offsets[-1]} rows in {len(lengths)} sequences; "
+            "pass one list of labels per sequence, or one label per row"
+        )
+    if not nested:
+        return _flat(y, name)
+    for i, (labels, length) in enumerate(zip(y, lengths, strict=True)):
+        if isinstance(labels, str | bytes) or not hasattr(labels, "__len__"):
+            raise InvalidData(
+                f"{name}[{i}] is {labels!r}; pass a list of {length} labels, one per row of X[{i}]"
+            )
+        if getattr(labels, "ndim", 1) != 1:
+            raise InvalidData(
+                f"{name}[{i}] has shape {labels.shape}; pass {length} labels in one dimension"
+            )
+        if len(labels) != length:
+            raise InvalidData(
+                f"{name}[{i}] has {len(labels)} labels, X[{i}] has {length} rows; "
+                "pass one label per row"
+            )
+    # One kind only: numpy would turn numbers beside text into text.
+    kinds = {labels.dtype.kind if isinstance(labels, np.ndarray) else "O" for labels in y}
+    if len(kinds) == 1 and kinds != {"O"}:
+        return np.concatenate(list(y))
+    return _objects(chain.from_iterable(y))
+
+
+def class_index(y: Any, name: str = "y") -> tuple[np.ndarray, np.ndarray]:
+    """Find the classes of labels and number the labels by class.
+
+    Parameters
+    ----------
+    y : array-like of hashable labels, shape (n,)
+        Labels that compare equal, such as 1 and True, are one class.
+    name : str
+        What errors call it.
+
+    Returns
+    -------
+    classes : ndarray
+        Sorted, or in order of appearance if labels cannot be compared. Of the dtype of `y`, of
+        the labels' common simple type, or of dtype object.
+    codes : ndarray of int32, shape (n,)
+        ``classes[codes]`` are the labels.
+
+    Raises
+    ------
+    InvalidData
+        A label is NaN or not hashable, or there are fewer than two classes.
+
+    Examples
+    --------
+    >>> class_index(["b", "a", "b"])
+    (array(['a', 'b'], dtype='<U1'), array([1, 0, 1], dtype=int32))
+    >>> class_index([("b", 1), None])
+    (array([('b', 1), None], dtype=object), array([0, 1], dtype=int32))
+    """
+    classes, codes = _unique(y, name)
+    if len(classes) < 2:
+        found = f"1 class: {_show(classes[0])}" if len(classes) else "0 classes"
+        raise InvalidData(f"{name} needs at least 2 classes, got {found}; add rows of other labels")
+    if classes.dtype != object:
+        return classes, codes
+    try:
+        order = sorted(range(len(classes)), key=classes.__getitem__)
+    except TypeError:
+        order = list(range(len(classes)))
+    return _typed(classes[order]), np.argsort(order).astype(np.int32)[codes]
+
+
+def class_codes(y: Any, classes: np.ndarray, name: str = "y") -> np.ndarray:
+    """Number labels by known classes.
+
+    Parameters
+    ----------
+    y : array-like of hashable labels, shape (n,)
+    classes : ndarray
+        From `class_index`.
+    name : str
+        What errors call `y`.
+
+    Returns
+    -------
+    ndarray of int32, shape (n,)
+
+    Raises
+    ------
+    InvalidData
+        A label is not among `classes`.
+
+    Examples
+    --------
+    >>> class_codes(["b", "a"], np.array(["a", "b"]))
+    array([1, 0], dtype=int32)
+    >>> class_codes(["b", "x"], np.array(["a", "b"]))
+    Traceback (most recent call last):
+        ...
+    taut.errors.InvalidData: y[1] = 'x' is not one of the 2 known classes ('a', 'b'); ...
+    """
+    labels, inverse = _unique(y, name)
+    index = {label: code for code, label in enumerate(classes)}
+    codes = np.array([index.get(label, -1) for label in labels], dtype=np.int32)[inverse]
+    if len(codes) and codes.min() < 0:
+        i = int(np.argmin(codes))
+        known = ", ".join(map(_show, classes[:5])) + (", ..." if len(classes) > 5 else "")
+        raise InvalidData(
+            f"{name}[{i}] = {_show(labels[inverse[i]])} is not one of the {len(classes)} known "
+            f"classes ({known}); drop such rows or fit with them"
+        )
+    return codes
+
+
+def check_sample_weight(sample_weight: Any, n: int, name: str = "sample_weight") -> np.ndarray:
+    """Check weights of blocks.
+
+    Parameters
+    ----------
+    sample_weight : None, number or array-like of shape (n,)
+        None stands for 1; a number for that number everywhere.
+    n : int
+    name : str
+        What errors call it.
+
+    Returns
+    -------
+    ndarray of float64, shape (n,)
+
+    Raises
+    ------
+    InvalidData
+        The shape differs, a weight is NaN, infinite or negative, or all are zero.
+
+    Examples
+    --------
+    >>> check_sample_weight(2, 3)
+    array([2., 2., 2.])
+    """
+    if sample_weight is None:
+        return np.ones(n)
+    weight = _as_numbers(sample_weight, name).astype(np.float64, copy=False)
+    if weight.ndim == 0:
+        weight = np.full(n, weight)
+    if weight.shape != (n,):
+        raise InvalidData(
+            f"{name} has shape {weight.shape}, expected {(n,)}; pass one weight per row of X"
+        )
+    _check_finite(weight, name)
+    if n and weight.min() < 0:
+        i = int(np.argmax(weight < 0))
+        raise InvalidData(f"{name}[{i}] = {weight[i]} is negative; pass weights >= 0")
+    if not weight.any():
+        raise InvalidData(f"{name} is zero everywhere; give at least one row a positive weight")
+    return weight
+
+
+def _as_layout(X: Any, name: str) -> Matrix:
+    if not sp.issparse(X):
+        X = _as_numbers(X, name)
+    _check_shape(X.shape, name)
+    return _as_csr(X, name) if sp.issparse(X) else X
+
+
+def _as_numbers(X: Any, name: str, order: Literal["C"] | None = "C") -> np.ndarray:
+    """Real numbers of any shape as float32 or float64, finite or not."""
+    # The overhead of check_array would add up over many short sequences.
+    if type(X) is np.ndarray and X.dtype in _FLOATS:
+        return np.asarray(X, order=order)
+    _check_unmasked(X, name)
+    kind = getattr(getattr(X, "dtype", None), "kind", None)
+    if kind == "c":
+        raise _complex(name)
+    if kind in ("m", "M"):
+        raise InvalidType(
+            f"{name} holds dates or durations ({X.dtype}); convert them to numbers, e.g. days "
+            "since the first"
+        )
+    try:
+        return check_array(
+            X,
+            accept_sparse="csr",
+            dtype=_FLOATS,
+            order=order,
+            ensure_all_finite=False,
+            ensure_2d=False,
+            allow_nd=True,
+            ensure_min_samples=0,
+            ensure_min_features=0,
+            input_name=name,
+        )
+    except (TypeError, ValueError, OverflowError) as error:
+        raise _explain(X, name, error) from error
+
+
+def _explain(X: Any, name: str, error: Exception) -> InvalidData:
+    """Find what keeps `X` from being an array of numbers."""
+    try:
+        cells = np.asarray(X, dtype=object)
+    except ValueError:
+        return InvalidData(f"{name} is ragged: {error}; give all rows the same length")
+    sizes = [np.size(row) for row in cells] if cells.ndim == 1 else []
+    for row, size in enumerate(sizes):
+        if size != sizes[0]:
+            return InvalidData(
+                f"{name} is ragged: row {row} has {size} values, row 0 has {sizes[0]}; "
+                "give all rows the same length"
+            )
+    for index, value in np.ndenumerate(cells):
+        place = f"{name}[{', '.join(map(str, index))}]" if index else name
+        if isinstance(value, complex | np.complexfloating):
+            return _complex(place)
+        try:
+            float(value)
+        except (ValueError, OverflowError):
+            return InvalidData(
+                f"{place} = {_show(value)} cannot be read as a number; encode text as numbers, "
+                "e.g. with sklearn.preprocessing.OneHotEncoder"
+            )
+        except TypeError:
+            return InvalidType(
+                f"{place} is of type {type(value).__name__}: each argument must be a string or a "
+                "real number; convert it to numbers"
+            )
+    kind = InvalidType if isinstance(error, TypeError) else InvalidData
+    return kind(f"{name} cannot be read as numbers: {error}; pass a numeric array")
+
+
+def _complex(place: str) -> InvalidData:
+    return InvalidData(
+        f"Complex data not supported: {place} is complex; pass real and imaginary parts as "
+        "separate features"
+    )
+
+
+def _check_unmasked(X: Any, name: str) -> None:
+    if np.ma.is_masked(X):
+        row = int(np.nonzero(np.ma.getmaskarray(X))[0][0])
+        raise InvalidData(
+            f"{name} has masked values, the first at row {row}; drop or impute such rows"
+        )
+
+
+def _check_shape(shape: tuple[int, ...], name: str) -> None:
+    if len(shape) < 2:
+        raise InvalidData(
+            f"Expected 2D array for {name}, got {len(shape)}D array of shape {shape}. Reshape your "
+            f"data using {name}.reshape(-1, 1) if it has a single feature or "
+            f"{name}.reshape(1, -1) if it has a single row"
+        )
+    if len(shape) > 2:
+        raise InvalidData(
+            f"{name} has {len(shape)} dimensions (shape={shape}), expected 2; flatten the features "
+            f"of a row, e.g. {name}.reshape(len({name}), -1)"
+        )
+    for axis, unit in enumerate(("sample(s)", "feature(s)")):
+        if shape[axis] == 0:
+            raise InvalidData(
+                f"Found {name} with 0 {unit} (shape={shape}) while a minimum of 1 is required; "
+                "check the selection or the file that it comes from"
+            )
+
+
+def _as_csr(X: Any, name: str) -> sp.csr_array | sp.csr_matrix:
+    if X.shape[1] > _MAX_FEATURES:
+        raise InvalidData(
+            f"{name} has {X.shape[1]} features, more than {_MAX_FEATURES}; renumber or hash them"
+        )
+    # A new object on the same memory: the caller's stays as it is, flags that scipy has stored
+    # about the order of indices are not believed, and scipy checks the lengths of the arrays.
+    given = X.format
+    try:
+        if given in ("csr", "csc", "bsr"):
+            X = type(X)((X.data, X.indices, X.indptr), shape=X.shape)
+            if given != "csr":
+                X.check_format()
+        elif given == "coo":
+            X = type(X)((X.data, (X.row, X.col)), shape=X.shape)
+        X = X.tocsr()
+    except ValueError as error:
+        raise InvalidData(f"{name} is not valid {given.upper()}: {error}; rebuild it") from error
+    _check_indices(X, name)
+    X.data = _as_numbers(X.data, f"{name}.data")
+    return _with_plain_indices(X)
+
+
+def _check_indices(X: sp.csr_array | sp.csr_matrix, name: str) -> None:
+    indptr, indices = X.indptr, X.indices
+    falling = indptr[1:] < indptr[:-1]
+    if falling.any():
+        raise InvalidData(
+            f"{name} is not valid CSR: indptr decreases at row {np.argmax(falling)}; rebuild it"
+        )
+    if X.nnz and (indices.min() < 0 or indices.max() >= X.shape[1]):
+        k = int(np.argmax((indices < 0) | (indices >= X.shape[1])))
+        raise InvalidData(
+            f"{name} has the column index {indices[k]} at row {_row_of(k, indptr)}, outside "
+            f"0..{X.shape[1] - 1}; count columns from 0 and give {name} a shape that holds them"
+        )
+    if X.has_canonical_format:
+        return
+    falling = indices[1:] <= indices[:-1]
+    starts = indptr[(indptr > 0) & (indptr < len(indices))]
+    falling[starts - 1] = False
+    k = int(np.argmax(falling)) + 1
+    fault, remedy = (
+        ("duplicate", "sum_duplicates")
+        if indices[k] == indices[k - 1]
+        else ("unsorted", "sort_indices")
+    )
+    raise InvalidData(
+        f"{name} has {fault} indices at row {_row_of(k, indptr)} (column {indices[k]} after "
+        f"{indices[k - 1]}); call {name}.{remedy}()"
+    )
+
+
+def _with_plain_indices(X: sp.csr_array | sp.csr_matrix) -> sp.csr_array | sp.csr_matrix:
+    X.indices = np.ascontiguousarray(X.indices, dtype=np.int32)
+    X.indptr = np.ascontiguousarray(X.indptr)
+    return X
+
+
+def _row_of(k: int, offsets: np.ndarray) -> int:
+    return int(np.searchsorted(offsets, k, side="right")) - 1
+
+
+def _check_finite(X: Any, name: str, offsets: np.ndarray | None = None) -> None:
+    sparse = sp.issparse(X)
+    values = (X.data if sparse else X).reshape(-1)
+    # Unlike the sum, a mask of the values takes memory, and a finite sum has finite terms.
+    with np.errstate(over="ignore", invalid="ignore"):
+        k = None if np.isfinite(values.sum()) else _first_non_finite(values)
+    if k is None:
+        return
+    if sparse:
+        row, place = _row_of(k, X.indptr), f", column {X.indices[k]}"
+    elif X.ndim == 2:
+        row, column = divmod(k, X.shape[1])
+        place = f", column {column}"
+    else:
+        row, place = k, ""
+    if offsets is None:
+        place = f"row {row}{place}"
+    else:
+        i = _row_of(row, offsets)
+        place = f"sequence {i}, row {row - offsets[i]}{place}"
+    if np.isnan(values[k]):
+        raise InvalidData(f"{name} contains NaN at {place}; drop or impute such rows")
+    raise InvalidData(
+        f"{name} contains infinity or a value too large for {values.dtype} at {place}; "
+        "drop, clip or rescale such rows"
+    )
+
+
+def _first_non_finite(values: np.ndarray, chunk: int = 1 << 16) -> int | None:
+    for start in range(0, len(values), chunk):
+        bad = ~np.isfinite(values[start : start + chunk])
+        if bad.any():
+            return start + int(np.argmax(bad))
+    return None
+
+
+def _stack(X: Sequence[Any], name: str) -> tuple[Matrix, np.ndarray]:
+    if len(X) == 0:
+        raise InvalidData(f"{name} has no sequences; pass at least one")
+    parts = [_as_sequence(x, f"{name}[{i}]") for i, x in enumerate(X)]
+    first = parts[0]
+    for i, part in enumerate(parts):
+        if sp.issparse(part) != sp.issparse(first):
+            kinds = ["sparse" if sp.issparse(x) else "dense" for x in (part, first)]
+            raise InvalidData(
+                f"{name}[{i}] is {kinds[0]}, {name}[0] is {kinds[1]}; make all dense or all sparse"
+            )
+        if part.shape[1] != first.shape[1]:
+            raise InvalidData(
+                f"{name}[{i}] has {part.shape[1]} features, {name}[0] has {first.shape[1]}; "
+                "give all sequences the same features"
+            )
+    offsets = _cumulate([part.shape[0] for part in parts])
+    if sp.issparse(first):
+        return _with_plain_indices(sp.vstack(parts, format="csr")), offsets
+    dtype = np.result_type(*{part.dtype for part in parts})
+    # Left alone, concatenate would keep Fortran order where all parts have it.
+    stacked = np.empty((offsets[-1], first.shape[1]), dtype)
+    return np.concatenate(parts, out=stacked), offsets
+
+
+def _as_sequence(x: Any, name: str) -> Matrix:
+    if not sp.issparse(x):
+        x = _as_numbers(x, name, order=None)
+    if x.ndim and x.shape[0] == 0:
+        raise InvalidData(f"{name} has zero length; drop it and its labels")
+    if x.ndim < 2:
+        raise InvalidData(
+            f"{name} has shape {x.shape}, expected (length, n_features); pass a list of matrices, "
+            "or one stacked array with lengths"
+        )
+    _check_shape(x.shape, name)
+    return _as_csr(x, name) if sp.issparse(x) else x
+
+
+def _offsets(lengths: ArrayLike | None, n_rows: int, name: str) -> np.ndarray:
+    if lengths is None:
+        lengths = [n_rows]
+    try:
+        sizes = np.asarray(lengths)
+    except ValueError as error:
+        raise InvalidData(f"lengths is ragged: {error}; pass one integer per sequence") from error
+    if sizes.ndim != 1 or len(sizes) == 0 or sizes.dtype.kind not in "iu":
+        raise InvalidData(
+            f"lengths has dtype {sizes.dtype} and shape {sizes.shape}; pass one integer per "
+            "sequence in one dimension"
+        )
+    if sizes.min() < 1:
+        i = int(np.argmax(sizes < 1))
+        raise InvalidData(
+            f"lengths[{i}] = {sizes[i]}, but a sequence has at least one row; drop it"
+        )
+    # Python's integers: a sum that wraps around could agree by accident.
+    total = sum(sizes.tolist())
+    if total != n_rows:
+        raise InvalidData(f"lengths sum to {total}, {name} has {n_rows} rows; make them agree")
+    return _cumulate(sizes)
+
+
+def _cumulate(sizes: ArrayLike) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+
+
+def _array_like(y: Any, name: str) -> Any:
+    """Labels as a sequence or an array."""
+    if hasattr(y, "__array__"):
+        _check_unmasked(y, name)
+        y = np.asarray(y)
+    if isinstance(y, str | bytes) or not (isinstance(y, Sequence) or np.ndim(y)):
+        raise InvalidData(
+            f"Expected array-like (array or non-string sequence), got {y!r} for {name}; "
+            "pass a list or an array of labels"
+        )
+    return y
+
+
+def _is_nested(y: Any, n_sequences: int) -> bool:
+    if len(y) == 0:
+        return False
+    if isinstance(y, np.ndarray) and y.ndim > 1:
+        return len(y) == n_sequences
+    if isinstance(y[0], tuple):
+        return len(y) == n_sequences
+    return isinstance(y[0], list) or getattr(y[0], "ndim", 0) > 0
+
+
+def _flat(y: Any, name: str) -> np.ndarray:
+    """Labels as a 1-D array, of dtype object unless they come typed."""
+    y = _array_like(y, name)
+    if not isinstance(y, np.ndarray):
+        return _objects(y)
+    try:
+        return column_or_1d(y, warn=True)
+    except ValueError as error:
+        raise InvalidData(f"{name}: {error}; pass one label per row") from error
+
+
+def _objects(labels: Iterable[Any]) -> np.ndarray:
+    # np.array would make a matrix of labels that are tuples.
+    return np.fromiter(labels, dtype=object)
+
+
+def _unique(y: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Distinct labels, sorted if typed and by appearance if not, and the number of each label."""
+    labels = _flat(y, name)
+    if labels.dtype != object:
+        missing = np.isnan(labels) if labels.dtype.kind in "fcmM" else np.False_
+        if missing.any():
+            raise _missing(int(np.argmax(missing)), name)
+        values, codes = np.unique(labels, return_inverse=True)
+        return values, codes.astype(np.int32)
+    seen: dict[Any, int] = {}
+    codes = np.empty(len(labels), dtype=np.int32)
+    for i, label in enumerate(labels):
+        try:
+            codes[i] = seen.setdefault(label, len(seen))
+        except TypeError as error:
+            raise InvalidType(
+                f"{name}[{i}] is of type {type(label).__name__}, which is not hashable; "
+                "use tuples, text or numbers as labels"
+            ) from error
+    for label, code in seen.items():
+        if _is_missing(label):
+            raise _missing(int(np.argmax(codes == code)), name)
+    return _objects(seen), codes
+
+
+def _is_missing(label: Any) -> bool:
+    if isinstance(label, tuple):
+        return any(map(_is_missing, label))
+    try:
+        return bool(label != label)
+    except TypeError:
+        # pandas.NA has no truth value.
+        return True
+
+
+def _missing(i: int, name: str) -> InvalidData:
+    return InvalidData(f"{name}[{i}] is or contains NaN; drop such rows or give them a label")
+
+
+def _typed(labels: np.ndarray) -> np.ndarray:
+    """Labels of one simple type as an array of that type, if it holds them exactly."""
+    kinds = set(map(type, labels))
+    kind = kinds.pop()
+    if not kinds and (kind in (bool, int, float, str) or issubclass(kind, np.generic)):
+        plain = labels.tolist()
+        typed = np.array(plain)
+        # Numpy drops trailing NULs of text and makes floats of large integers.
+        if typed.dtype.kind == np.dtype(kind).kind and typed.tolist() == plain:
+            return typed
+    return labels
+
+
+def _show(value: Any) -> str:
+    return repr(value.item() if isinstance(value, np.generic) else value)

@@ -1,0 +1,35 @@
+"""Exceptions and warnings. Each says what failed, what was given and what to do."""
+
+from sklearn.exceptions import ConvergenceWarning
+
+
+class TautError(Exception):
+    """Base of all exceptions that taut raises on purpose."""
+
+
+class InvalidData(TautError, ValueError):
+    """Values given by the user cannot be used: wrong shape, NaN, unknown label, ..."""
+
+
+class InvalidType(InvalidData, TypeError):
+    """A value has a type that cannot be used; also a `TypeError`, as scikit-learn expects."""
+
+
+class InvalidFile(TautError, ValueError):
+    """A file is damaged, foreign, of another kind or from a newer version."""
+
+
+class InvalidStructure(TautError, ValueError):
+    """A structure breaks a law, e.g. its argmax is not the argmax."""
+
+
+class MissingOracle(TautError, TypeError):
+    """A solver needs an oracle that the structure does not have."""
+
+
+class NotConverged(ConvergenceWarning):
+    """A fit stopped before its gap reached the tolerance."""
+
+
+class CacheUnavailable(RuntimeWarning):
+    """Compiled code cannot be stored on disk and is compiled anew in each process."""

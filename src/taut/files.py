@@ -1,0 +1,306 @@
+"""Models and checkpoints on disk: one safetensors file with a checksum, never pickle.
+
+The header's ``__metadata__`` holds ``format``, ``version``, ``kind``, ``meta`` (canonical JSON) and
+``sha256``, which covers kind, version, meta and each tensor's name, dtype, shape and bytes.
+"""
+
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+
+from .errors import InvalidData, InvalidFile, InvalidType
+
+__all__ = ["decode_label", "encode_label", "read", "write"]
+
+FORMAT = "taut"
+VERSION = 1
+
+_DTYPES = {"bool": "BOOL"} | {
+    f"{long}{bits}": f"{short}{bits}"
+    for long, short, widths in (
+        ("int", "I", (8, 16, 32, 64)),
+        ("uint", "U", (8, 16, 32, 64)),
+        ("float", "F", (16, 32, 64)),
+    )
+    for bits in widths
+}
+
+
+def write(
+    path: str | os.PathLike[str], kind: str, tensors: dict[str, np.ndarray], meta: dict[str, Any]
+) -> None:
+    """Write tensors and JSON metadata to one file, atomically.
+
+    The file appears complete or not at all, and a file already at `path` stays intact on failure.
+    Equal content gives equal bytes.
+
+    Parameters
+    ----------
+    path : path-like
+        Where to write; a link is followed.
+    kind : str
+        What the file holds, e.g. ``"model"`` or ``"checkpoint"``; `read` asks for the same.
+    tensors : dict of str to ndarray
+        Boolean, integer or float arrays of any shape and memory order.
+    meta : dict
+        Anything that JSON can hold; NaN and infinity are refused.
+
+    Raises
+    ------
+    InvalidData
+        A tensor or `meta` cannot be stored.
+    OSError
+        The file cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "w.taut"
+    >>> write(path, "model", {"w": np.arange(3.0)}, {"C": 1.0})
+    >>> read(path, "model")
+    ({'w': array([0., 1., 2.])}, {'C': 1.0})
+    """
+    path = Path(path).resolve()
+    arrays = [(name, _storable(name, array)) for name, array in tensors.items()]
+    # Wide items first: every tensor then starts at a multiple of its item size.
+    arrays.sort(key=lambda item: (-item[1].itemsize, item[0]))
+    header = _header(kind, _canonical(meta), arrays)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    try:
+        # Not safetensors.numpy.save_file: it orders the header at random, so that equal models
+        # differ in bytes, and turns a full disk or a missing folder into its own exception.
+        with open(temporary, "xb") as file:
+            file.write(len(header).to_bytes(8, "little"))
+            file.write(header)
+            for _, array in arrays:
+                file.write(array.data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+
+
+def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Read what `write` wrote, or refuse.
+
+    Parameters
+    ----------
+    path : path-like
+    kind : str
+        What the file must hold.
+
+    Returns
+    -------
+    tensors : dict of str to ndarray
+    meta : dict
+
+    Raises
+    ------
+    FileNotFoundError
+        There is nothing at `path`.
+    InvalidFile
+        The file is empty, truncated, damaged, foreign, of another kind or from a newer version.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "notes.txt"
+    >>> _ = path.write_text("not a model")
+    >>> read(path, "model")
+    Traceback (most recent call last):
+        ...
+    taut.errors.InvalidFile: ...notes.txt is not a complete safetensors file...
+    """
+    size = os.stat(path).st_size
+    if not os.path.isfile(path):
+        _refuse(path, "is not a regular file", f"pass the path of a {kind} file")
+    if size == 0:
+        _refuse(path, "is empty", "copy or save it again")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            header = file.metadata() or {}
+            text = _check_header(path, kind, header)
+            tensors = {name: file.get_tensor(name) for name in sorted(file.keys())}
+    except SafetensorError as error:
+        _refuse(
+            path,
+            f"is not a complete safetensors file ({error})",
+            "it may be truncated or from another program: copy or save it again",
+        )
+    if _digest(kind, text, tensors.items()) != header.get("sha256"):
+        _refuse(path, "is damaged: its SHA-256 does not match its content", "copy or save it again")
+    try:
+        meta = json.loads(text, parse_constant=_not_json)
+        if not isinstance(meta, dict):
+            raise ValueError(f"{type(meta).__name__} instead of an object")
+    except (ValueError, RecursionError) as error:
+        _refuse(path, f"has metadata that is not JSON ({error})", "save it again with taut")
+    return tensors, meta
+
+
+def encode_label(value: Any) -> Any:
+    """Turn a label into a JSON value from which `decode_label` restores it exactly.
+
+    Parameters
+    ----------
+    value : str, int, bool, float, None, numpy scalar or (nested) tuple of these
+        Numpy scalars become their Python value.
+
+    Returns
+    -------
+    object
+        A value for `json.dumps`.
+
+    Raises
+    ------
+    InvalidType
+        The label is of another type.
+
+    Examples
+    --------
+    >>> encode_label(("left", 1, True))
+    {'tuple': ['left', 1, True]}
+    >>> decode_label(encode_label(("left", 1, True)))
+    ('left', 1, True)
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    # Exact types: a subclass (an Enum, a named tuple) would come back as its base.
+    if type(value) is tuple:
+        return {"tuple": [encode_label(item) for item in value]}
+    if type(value) is float and not np.isfinite(value):
+        return {"float": repr(value)}
+    if value is None or type(value) in (str, bool, int, float):
+        return value
+    raise InvalidType(
+        f"label {value!r} of type {type(value).__name__} cannot be stored; use str, int, bool, "
+        "float, None or tuples of these as labels"
+    )
+
+
+def decode_label(value: Any) -> Any:
+    """Restore a label from what `encode_label` made of it.
+
+    Parameters
+    ----------
+    value : object
+        A JSON value.
+
+    Returns
+    -------
+    str, int, bool, float, None or tuple
+
+    Raises
+    ------
+    InvalidFile
+        `encode_label` cannot have made this value.
+
+    Examples
+    --------
+    >>> decode_label({"tuple": [1, {"tuple": []}]})
+    (1, ())
+    """
+    match value:
+        case {"tuple": list(items), **rest} if not rest:
+            return tuple(decode_label(item) for item in items)
+        case {"float": "nan" | "inf" | "-inf" as text, **rest} if not rest:
+            return float(text)
+        case None | str() | bool() | int() | float():
+            return value
+    raise InvalidFile(f"{value!r} is not a stored label; save the file again with taut")
+
+
+def _storable(name: str, array: np.ndarray) -> np.ndarray:
+    if not isinstance(name, str) or name == "__metadata__":
+        raise InvalidData(f"tensor name {name!r} cannot be stored; use another string")
+    array = np.asarray(array)
+    if array.dtype.name not in _DTYPES:
+        raise InvalidType(
+            f"tensor {name!r} of dtype {array.dtype} cannot be stored; convert it to one of "
+            f"{', '.join(_DTYPES)}"
+        )
+    return np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
+
+
+def _canonical(meta: dict[str, Any]) -> str:
+    try:
+        return json.dumps(meta, sort_keys=True, allow_nan=False, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidData(
+            f"meta cannot be stored as JSON: {error}; use finite numbers, text, lists and dicts, "
+            "and encode_label for labels"
+        ) from error
+
+
+def _header(kind: str, text: str, arrays: list[tuple[str, np.ndarray]]) -> bytes:
+    metadata = {"format": FORMAT, "version": str(VERSION), "kind": kind, "meta": text}
+    metadata["sha256"] = _digest(kind, text, arrays)
+    header: dict[str, Any] = {"__metadata__": metadata}
+    end = 0
+    for name, array in arrays:
+        start, end = end, end + array.nbytes
+        header[name] = {
+            "dtype": _DTYPES[array.dtype.name],
+            "shape": array.shape,
+            "data_offsets": [start, end],
+        }
+    data = json.dumps(header, separators=(",", ":")).encode()
+    return data + b" " * (-len(data) % 8)
+
+
+def _digest(kind: str, text: str, arrays: Iterable[tuple[str, np.ndarray]]) -> str:
+    # Each part is JSON text, whose end is unambiguous: no two contents give the same bytes.
+    digest = hashlib.sha256(json.dumps([kind, str(VERSION), text]).encode())
+    for name, array in sorted(arrays, key=lambda item: item[0]):
+        array = np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
+        digest.update(json.dumps([name, array.dtype.str, array.shape]).encode())
+        digest.update(array.data)
+    return digest.hexdigest()
+
+
+def _check_header(path: str | os.PathLike[str], kind: str, header: dict[str, str]) -> str:
+    if header.get("format") != FORMAT:
+        _refuse(path, "was not written by taut", f"pass a {kind} file that taut has saved")
+    version = header.get("version", "")
+    if not (version.isascii() and version.isdigit() and int(version) >= 1):
+        _refuse(path, f"has the unknown version {version!r}", "save it again with taut")
+    if int(version) > VERSION:
+        _refuse(
+            path,
+            f"has version {version}, and this taut reads up to {VERSION}",
+            "upgrade taut: pip install -U taut",
+        )
+    if header.get("kind") != kind:
+        _refuse(path, f"holds a {header.get('kind')}, not a {kind}", f"pass a {kind} file")
+    if "meta" not in header:
+        _refuse(path, "has no metadata", "save it again with taut")
+    return header["meta"]
+
+
+def _refuse(path: str | os.PathLike[str], fault: str, remedy: str) -> NoReturn:
+    raise InvalidFile(f"{os.fspath(path)} {fault}; {remedy}")
+
+
+def _not_json(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _sync_folder(folder: Path) -> None:
+    # The new name itself survives a power failure only once its folder is on disk; folders
+    # cannot be opened on Windows.
+    if os.name == "posix":
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,294 @@
+"""The planes of each block: labels found by oracles, with coefficients and a small Gram matrix.
+
+Plane 0 of a block is its truth, whose psi and loss are zero; its coefficient is the part of the
+block's weight that is not in use. Coefficients of a block are >= 0 and sum to its weight C_i, so a
+dual step always moves weight from one plane to another: with the truth as one of the two it is the
+single-variable step, otherwise the pair step of dual coordinate descent with shared slacks.
+
+A block starts with room for a few planes. A full block first drops planes without weight, then moves
+to the end of the pools with twice the room; when a pool is exhausted, compiled code returns to Python
+and `Planes.grow` copies what is alive into larger pools.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from taut._jit import kernel
+
+_FIRST_CAPACITY = 4
+
+
+class PlaneArrays(NamedTuple):
+    """Storage of all blocks' planes, in the form that compiled code takes.
+
+    Block i has `count[i]` planes in room for `capacity[i]`; its coefficients and losses start at
+    `slot[i]`, its Gram matrix at `square[i]`, its labels at `text[i]`.
+    """
+
+    count: np.ndarray
+    capacity: np.ndarray
+    slot: np.ndarray
+    square: np.ndarray
+    text: np.ndarray
+    label_size: np.ndarray
+    coef: np.ndarray
+    loss: np.ndarray
+    gram: np.ndarray
+    labels: np.ndarray
+    used: np.ndarray  # ends of the used parts: slots, gram, labels
+
+
+@kernel
+def gram_of(planes, i):
+    """Block i's Gram matrix <psi_a, psi_b>, a view."""
+    room = planes.capacity[i]
+    start = planes.square[i]
+    return planes.gram[start : start + room * room].reshape((room, room))
+
+
+@kernel
+def labels_of(planes, i):
+    """Block i's labels, a view of shape (capacity, label size)."""
+    room = planes.capacity[i]
+    size = planes.label_size[i]
+    start = planes.text[i]
+    return planes.labels[start : start + room * size].reshape((room, size))
+
+
+@kernel
+def _drop_idle(planes, i):
+    """Forget block i's planes without weight, except the truth."""
+    start = planes.slot[i]
+    gram = gram_of(planes, i)
+    labels = labels_of(planes, i)
+    count = planes.count[i]
+    q = 1
+    while q < count:
+        if planes.coef[start + q] > 0.0:
+            q += 1
+            continue
+        count -= 1
+        planes.coef[start + q] = planes.coef[start + count]
+        planes.loss[start + q] = planes.loss[start + count]
+        for t in range(labels.shape[1]):
+            labels[q, t] = labels[count, t]
+        for r in range(count):
+            gram[q, r] = gram[count, r]
+            gram[r, q] = gram[count, r]
+        gram[q, q] = gram[count, count]
+    planes.count[i] = count
+
+
+@kernel
+def _copy_block(source, i, target, slot, square, text, room):
+    """Write block i of `source` into `target` at the given places, with the given room."""
+    start = source.slot[i]
+    old_gram = gram_of(source, i)
+    old_labels = labels_of(source, i)
+    target.slot[i] = slot
+    target.square[i] = square
+    target.text[i] = text
+    target.capacity[i] = room
+    gram = gram_of(target, i)
+    labels = labels_of(target, i)
+    for q in range(source.count[i]):
+        target.coef[slot + q] = source.coef[start + q]
+        target.loss[slot + q] = source.loss[start + q]
+        for r in range(source.count[i]):
+            gram[q, r] = old_gram[q, r]
+        for t in range(labels.shape[1]):
+            labels[q, t] = old_labels[q, t]
+
+
+@kernel
+def _compact(source, target):
+    """Copy all blocks of `source` into the beginning of the pools of `target`."""
+    for i in range(source.count.shape[0]):
+        room = source.capacity[i]
+        _copy_block(source, i, target, target.used[0], target.used[1], target.used[2], room)
+        target.used[0] += room
+        target.used[1] += room * room
+        target.used[2] += room * source.label_size[i]
+
+
+@kernel
+def make_room(planes, i):
+    """Ensure that block i can take one more plane; False when the pools must grow first."""
+    if planes.count[i] < planes.capacity[i]:
+        return True
+    _drop_idle(planes, i)
+    if planes.count[i] < planes.capacity[i]:
+        return True
+    room = 2 * planes.capacity[i]
+    slot, square, text = planes.used[0], planes.used[1], planes.used[2]
+    ends = (slot + room, square + room * room, text + room * planes.label_size[i])
+    if (
+        ends[0] > planes.coef.shape[0]
+        or ends[1] > planes.gram.shape[0]
+        or ends[2] > planes.labels.shape[0]
+    ):
+        return False
+    _copy_block(planes, i, planes, slot, square, text, room)
+    planes.used[0], planes.used[1], planes.used[2] = ends
+    return True
+
+
+@kernel
+def append(planes, i, label, loss):
+    """Add a plane without weight to block i, which has room for it; the caller fills its Gram row."""
+    q = planes.count[i]
+    planes.coef[planes.slot[i] + q] = 0.0
+    planes.loss[planes.slot[i] + q] = loss
+    labels = labels_of(planes, i)
+    for t in range(label.shape[0]):
+        labels[q, t] = label[t]
+    planes.count[i] = q + 1
+    return q
+
+
+@kernel
+def corrective_steps(planes, i, violation, stiffness, max_steps, change):
+    """Move weight between block i's planes, up to `max_steps` pairs, each step exact.
+
+    The pair is the most violated plane and the least violated one that has weight. `violation` is
+    kept current through the Gram matrix; `change` receives the change of each coefficient.
+    Returns the change of the summed loss, or 0 steps' worth when nothing is to be gained.
+    """
+    count = planes.count[i]
+    start = planes.slot[i]
+    coef = planes.coef[start : start + count]
+    gram = gram_of(planes, i)
+    for q in range(count):
+        change[q] = 0.0
+    first_difference = 0.0
+    for step in range(max_steps):
+        up = 0
+        down = -1
+        for q in range(count):
+            if violation[q] > violation[up]:
+                up = q
+            if coef[q] > 0.0 and (down < 0 or violation[q] < violation[down]):
+                down = q
+        difference = violation[up] - violation[down]
+        if step == 0:
+            first_difference = difference
+        # Later pairs of a visit are worth their cost only while they are not tiny beside the first.
+        if difference <= 1e-3 * first_difference or difference <= 1e-14:
+            break
+        curvature = gram[up, up] + gram[down, down] - 2.0 * gram[up, down]
+        amount = coef[down]
+        if difference * stiffness < amount * curvature:
+            amount = difference * stiffness / curvature
+            coef[down] -= amount
+        else:
+            coef[down] = 0.0
+        coef[up] += amount
+        change[down] -= amount
+        change[up] += amount
+        for q in range(count):
+            violation[q] -= amount * (gram[q, up] - gram[q, down]) / stiffness
+    loss_change = 0.0
+    for q in range(count):
+        loss_change += change[q] * planes.loss[start + q]
+    return loss_change
+
+
+class Planes:
+    """Planes of n blocks, each beginning with its truth alone.
+
+    Parameters
+    ----------
+    weight : ndarray of shape (n,)
+        The blocks' weights C_i.
+    truth, offsets : ndarray
+        The true labels one after the other, and where each begins.
+    """
+
+    def __init__(self, weight: np.ndarray, truth: np.ndarray, offsets: np.ndarray) -> None:
+        n = len(weight)
+        room = _FIRST_CAPACITY
+        size = np.diff(offsets).astype(np.int64)
+        text = room * offsets[:-1].astype(np.int64)
+        self.arrays = PlaneArrays(
+            count=np.ones(n, dtype=np.int64),
+            capacity=np.full(n, room, dtype=np.int64),
+            slot=room * np.arange(n, dtype=np.int64),
+            square=room * room * np.arange(n, dtype=np.int64),
+            text=text,
+            label_size=size,
+            coef=np.zeros(n * room),
+            loss=np.zeros(n * room),
+            gram=np.zeros(n * room * room),
+            labels=np.zeros(room * int(offsets[-1]), dtype=np.int32),
+            used=np.array([n * room, n * room * room, room * int(offsets[-1])], dtype=np.int64),
+        )
+        self.arrays.coef[self.arrays.slot] = weight
+        places = np.arange(len(truth)) + np.repeat(text - offsets[:-1], size)
+        self.arrays.labels[places] = truth
+
+    def grow(self) -> None:
+        """Move everything into pools half as large again as what is in use."""
+        old = self.arrays
+        live = np.array(
+            [
+                old.capacity.sum(),
+                (old.capacity**2).sum(),
+                (old.capacity * old.label_size).sum(),
+            ]
+        )
+        # One block's next doubling must fit, whatever its size.
+        largest = np.array(
+            [
+                2 * old.capacity.max(),
+                4 * (old.capacity**2).max(),
+                2 * (old.capacity * old.label_size).max(),
+            ]
+        )
+        slots, squares, texts = live + live // 2 + largest
+        new = PlaneArrays(
+            count=old.count,
+            capacity=old.capacity.copy(),
+            slot=old.slot.copy(),
+            square=old.square.copy(),
+            text=old.text.copy(),
+            label_size=old.label_size,
+            coef=np.zeros(slots),
+            loss=np.zeros(slots),
+            gram=np.zeros(squares),
+            labels=np.zeros(texts, dtype=np.int32),
+            used=np.zeros(3, dtype=np.int64),
+        )
+        _compact(old, new)
+        self.arrays = new
+
+    def rescale(self, factor: np.ndarray) -> None:
+        """Multiply block i's coefficients by factor[i]."""
+        blocks, places = self._live()
+        self.arrays.coef[places] *= factor[blocks]
+
+    def _live(self) -> tuple[np.ndarray, np.ndarray]:
+        """Block and slot of each plane."""
+        count = self.arrays.count
+        blocks = np.repeat(np.arange(len(count)), count)
+        within = np.arange(len(blocks)) - np.repeat(np.cumsum(count) - count, count)
+        return blocks, self.arrays.slot[blocks] + within
+
+    def numbers(self) -> np.ndarray:
+        """The labels of all planes, where a label is a single number."""
+        blocks, places = self._live()
+        within = places - self.arrays.slot[blocks]
+        return self.arrays.labels[self.arrays.text[blocks] + within]
+
+    @property
+    def loss_sum(self) -> float:
+        """The dual's linear term: sum of coefficient times loss."""
+        _blocks, places = self._live()
+        return float(self.arrays.coef[places] @ self.arrays.loss[places])
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that the planes take."""
+        return sum(array.nbytes for array in self.arrays)

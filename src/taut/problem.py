@@ -1,0 +1,233 @@
+"""The problem: structure x data x weights, and the only place where oracles meet data.
+
+    P(w) = 1/2 |w|^2 + sum_i C_i max_y violation_i(y)          violation(truth) = 0
+    D(a) = sum_iy a_iy loss_i(y) - 1/2 |U|^2,   U = sum_iy a_iy psi_i(y),  a >= 0, sum_y a_iy <= C_i
+
+P(w) >= D(a) for every w and every feasible a.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from taut._jit import kernel
+from taut.errors import InvalidData
+from taut.structures.base import Blocks, CompiledStructure, Oracles, Structure
+
+
+@kernel
+def _hinges(oracles, data, offsets, truth, w, work, label, first, last, out):
+    """out[i] = the largest violation of block i."""
+    for i in range(first, last):
+        size = offsets[i + 1] - offsets[i]
+        oracles.prepare(data, i, w, work)
+        best = oracles.argmax(data, i, w, work, 1.0, label[:size])
+        base = oracles.score(data, i, w, work, truth[offsets[i] : offsets[i + 1]])
+        out[i] = max(best - base, 0.0)
+
+
+@kernel
+def _argmaxes(oracles, data, offsets, w, work, first, last, out):
+    """Write the highest scoring label of each block into the flat array `out`."""
+    for i in range(first, last):
+        oracles.prepare(data, i, w, work)
+        oracles.argmax(data, i, w, work, 0.0, out[offsets[i] : offsets[i + 1]])
+
+
+class CompiledData:
+    """A compiled structure bound to data: function pointers, and batches of oracle calls."""
+
+    def __init__(self, structure: CompiledStructure, blocks: Blocks) -> None:
+        self.structure = structure
+        self.blocks = blocks
+        self.oracles: Oracles = structure.oracles(blocks.data)
+        self.n_blocks = blocks.n_blocks
+        self.n_features = blocks.n_features
+
+    def arrays(self) -> Iterator[np.ndarray]:
+        """All arrays of the data."""
+        pending = list(self.blocks.data)
+        while pending:
+            item = pending.pop()
+            if isinstance(item, tuple):
+                pending.extend(item)
+            else:
+                yield np.asarray(item)
+
+    def hinges(self, w: np.ndarray, n_jobs: int = 1) -> np.ndarray:
+        """The largest violation of each block at w: one oracle call each."""
+        blocks, out = self.blocks, np.empty(self.n_blocks)
+
+        def run(first: int, last: int) -> None:
+            work, label = np.empty(blocks.work_size), np.empty(blocks.label_size, dtype=np.int32)
+            _hinges(
+                self.oracles, blocks.data, blocks.offsets, blocks.truth,
+                w, work, label, first, last, out,
+            )  # fmt: skip
+
+        _in_threads(run, self.n_blocks, n_jobs)
+        return out
+
+    def predict(self, w: np.ndarray, n_jobs: int = 1) -> Sequence[Any]:
+        """The highest scoring label of each block."""
+        blocks, out = self.blocks, np.empty(self.blocks.offsets[-1], dtype=np.int32)
+
+        def run(first: int, last: int) -> None:
+            work = np.empty(blocks.work_size)
+            _argmaxes(self.oracles, blocks.data, blocks.offsets, w, work, first, last, out)
+
+        _in_threads(run, self.n_blocks, n_jobs)
+        return self.structure.decode(out, blocks.offsets)
+
+
+class PythonData:
+    """A plain-Python structure bound to data."""
+
+    def __init__(self, structure: Structure, X: Sequence[Any], y: Sequence[Any] | None) -> None:
+        self.structure = structure
+        self.X = X
+        self.truth = y
+        self.n_blocks = len(X)
+        if y is None:
+            return
+        if len(y) != len(X):
+            raise InvalidData(f"X has {len(X)} examples, y has {len(y)}: give one label to each")
+        self.n_features = len(self.features(0, y[0]))
+
+    def arrays(self) -> Iterator[np.ndarray]:
+        """The features of the truths of some examples, spread over the data."""
+        for i in range(0, self.n_blocks, self.n_blocks // 64 + 1):
+            yield self.features(i, self.truth[i])
+
+    def features(self, i: int, label: Any) -> np.ndarray:
+        """phi(x_i, label), checked."""
+        features = np.asarray(self.structure.features(self.X[i], label), dtype=np.float64)
+        if features.ndim != 1 or not np.isfinite(features).all():
+            raise InvalidData(
+                f"{type(self.structure).__name__}.features of example {i} must be a 1-D array of "
+                f"finite numbers, got shape {features.shape}"
+            )
+        return features
+
+    def plane(self, i: int, label: Any) -> tuple[np.ndarray, float]:
+        """psi and loss of a label of block i."""
+        truth = self.truth[i]
+        loss = float(self.structure.loss(truth, label))
+        if not loss >= 0.0:
+            raise InvalidData(
+                f"{type(self.structure).__name__}.loss of example {i} is {loss}: losses are >= 0"
+            )
+        return self.features(i, truth) - self.features(i, label), loss
+
+    def worst(self, i: int, w: np.ndarray) -> tuple[np.ndarray, float]:
+        """psi and loss of the label that the loss-augmented oracle finds."""
+        return self.plane(i, self.structure.argmax(self.X[i], w, self.truth[i]))
+
+    def hinges(self, w: np.ndarray, n_jobs: int = 1) -> np.ndarray:
+        """The largest violation of each block at w. Python holds the GIL: n_jobs has no effect."""
+        planes = (self.worst(i, w) for i in range(self.n_blocks))
+        return np.array([max(loss - psi @ w, 0.0) for psi, loss in planes])
+
+    def predict(self, w: np.ndarray, n_jobs: int = 1) -> list[Any]:
+        """The highest scoring label of each block."""
+        return [self.structure.argmax(x, w) for x in self.X]
+
+
+def bind(
+    structure: Structure | CompiledStructure, X: Any, y: Any = None
+) -> CompiledData | PythonData:
+    """Structure and data together; without y, for prediction only."""
+    if hasattr(structure, "encode"):
+        return CompiledData(structure, structure.encode(X, y))
+    return PythonData(structure, X, y)
+
+
+def _in_threads(run: Callable[[int, int], None], n: int, n_jobs: int) -> None:
+    """run(first, last) over ranges that cover 0..n, without the GIL one range per thread."""
+    if n_jobs == 1 or n < 2 * n_jobs:
+        run(0, n)
+        return
+    edges = np.linspace(0, n, n_jobs + 1).astype(int)
+    with ThreadPoolExecutor(n_jobs) as pool:
+        list(pool.map(run, edges[:-1], edges[1:]))
+
+
+class Problem:
+    """A structural SVM problem: minimise 1/2 |w|^2 + sum_i C_i hinge_i(w).
+
+    Parameters
+    ----------
+    structure : Structure or CompiledStructure
+        What a label is.
+    X, y : object
+        Data in the form that the structure takes.
+    C : float, default=1.0
+        Multiplies the sum of the hinges.
+    sample_weight : array of shape (n_blocks,), optional
+        C_i = C * sample_weight[i].
+    n_jobs : int, default=1
+        Threads for passes over all blocks.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taut import Problem
+    >>> from taut.structures import Scalar
+    >>> problem = Problem(Scalar(), np.array([[1.0], [-2.0]]), np.array([1.0, -1.0]), C=0.5)
+    >>> problem.primal(np.zeros(1))
+    1.0
+    """
+
+    def __init__(
+        self,
+        structure: Structure | CompiledStructure,
+        X: Any,
+        y: Any,
+        C: float = 1.0,
+        sample_weight: np.ndarray | None = None,
+        n_jobs: int = 1,
+    ) -> None:
+        if not (np.isfinite(C) and C > 0.0):
+            raise InvalidData(f"C = {C}: it must be positive and finite")
+        self.structure = structure
+        self.data = bind(structure, X, y)
+        self.n_jobs = n_jobs
+        self.block_weight = np.full(self.n_blocks, float(C))
+        if sample_weight is not None:
+            self.block_weight *= sample_weight
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of blocks."""
+        return self.data.n_blocks
+
+    @property
+    def n_features(self) -> int:
+        """Length of w."""
+        return self.data.n_features
+
+    def fingerprint(self) -> str:
+        """A digest of structure, data and weights: equal for equal problems.
+
+        Large arrays enter by shape and by some thousand values spread over them.
+        """
+        digest = hashlib.sha256(f"{type(self.structure).__qualname__} {self.n_features}".encode())
+        for array in (self.block_weight, *self.data.arrays()):
+            digest.update(f"{array.dtype} {array.shape}".encode())
+            flat = array.reshape(-1)
+            digest.update(np.ascontiguousarray(flat[:: len(flat) // 4096 + 1]).tobytes())
+        return digest.hexdigest()
+
+    def primal(self, w: np.ndarray) -> float:
+        """P(w), by one oracle call per block."""
+        return float(0.5 * w @ w + self.block_weight @ self.data.hinges(w, self.n_jobs))
+
+    @staticmethod
+    def dual(loss_sum: float, U: np.ndarray) -> float:
+        """D of the dual variables whose summed losses and summed psi are given."""
+        return float(loss_sum - 0.5 * U @ U)

@@ -1,0 +1,200 @@
+"""What a fit returns: the weights, a certificate, a status that explains itself, the history."""
+
+from __future__ import annotations
+
+import enum
+import math
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+import numpy as np
+
+
+class Status(enum.Enum):
+    """Why training stopped; the value is the sentence shown to the user."""
+
+    CONVERGED = "The relative gap {relative_gap:.2g} is within tol={tol:g}."
+    MAX_ITER = (
+        "Stopped after max_iter={passes} passes with relative gap {relative_gap:.2g} > tol={tol:g}: "
+        "raise max_iter, or tol."
+    )
+    TIME_LIMIT = (
+        "Stopped by time_limit after {seconds:.1f} s with relative gap {relative_gap:.2g} > "
+        "tol={tol:g}: raise time_limit, or tol."
+    )
+    INTERRUPTED = (
+        "Interrupted after {passes} passes with relative gap {relative_gap:.2g}: this is the best "
+        "model so far. Fit again with warm_start=True to go on."
+    )
+    CALLBACK = (
+        "Stopped by a callback after {passes} passes with relative gap {relative_gap:.2g}, "
+        "tol={tol:g}."
+    )
+    STALLED = (
+        "Floating-point precision allows no gap below {relative_gap:.2g}, tol={tol:g} asks for less: "
+        "raise tol, or scale the features."
+    )
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Proof of quality: no w has an objective below `dual`, and the returned one has `primal`.
+
+    Attributes
+    ----------
+    primal, dual : float
+        P(w) = 1/2 |w|^2 + sum_i C_i hinge_i(w) at the returned w, and a lower bound on its minimum.
+    exact : bool
+        Whether both come from exact oracles over all blocks. An inexact certificate is an estimate.
+    status, message : Status, str
+        Why training stopped, and the same in words with figures and what to change.
+    oracle_calls, passes : int
+        Loss-augmented inferences in all, and passes over the blocks (cached ones included).
+    seconds : float
+        Wall-clock time of the fit.
+    peak_memory : int or None
+        Largest resident size of the process so far, in bytes; None where the system does not tell.
+
+    Examples
+    --------
+    >>> from taut import Certificate, Status
+    >>> certificate = Certificate(10.0, 9.99, True, Status.CONVERGED, "", 5, 1, 0.1, None)
+    >>> round(certificate.gap, 6), round(certificate.relative_gap, 6)
+    (0.01, 0.001)
+    """
+
+    primal: float
+    dual: float
+    exact: bool
+    status: Status
+    message: str
+    oracle_calls: int
+    passes: int
+    seconds: float
+    peak_memory: int | None
+
+    @property
+    def gap(self) -> float:
+        """primal - dual."""
+        return self.primal - self.dual
+
+    @property
+    def relative_gap(self) -> float:
+        """(primal - dual) / primal, and 0 for a problem whose optimum is 0."""
+        return relative(self.primal, self.dual)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields as JSON values."""
+        return asdict(self) | {"status": self.status.name}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Certificate:
+        """The inverse of `to_dict`."""
+        return cls(**values | {"status": Status[values["status"]]})
+
+
+def relative(primal: float, dual: float) -> float:
+    """The relative gap of two bounds; infinite while there is no primal bound."""
+    if math.isinf(primal) or math.isinf(dual):
+        return math.inf
+    return (primal - dual) / primal if primal > 0.0 else 0.0
+
+
+@dataclass(frozen=True)
+class Record:
+    """The state of training after one pass.
+
+    `primal` and `gap` are estimates from the pass itself unless `exact`; `dual` is always exact.
+    """
+
+    iteration: int
+    seconds: float
+    primal: float
+    dual: float
+    exact: bool
+    oracle_calls: int
+    stiffness: float
+
+    @property
+    def gap(self) -> float:
+        """primal - dual."""
+        return self.primal - self.dual
+
+    @property
+    def relative_gap(self) -> float:
+        """(primal - dual) / primal."""
+        return relative(self.primal, self.dual)
+
+
+@dataclass
+class History:
+    """Records of all passes; `history["dual"]` is a column as an array.
+
+    Examples
+    --------
+    >>> from taut import History, Record
+    >>> history = History([Record(1, 0.1, 3.0, 1.0, False, 10, 1.0)])
+    >>> history["gap"]
+    array([2.])
+    """
+
+    records: list[Record] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self.records)
+
+    def __getitem__(self, column: str) -> np.ndarray:
+        return np.array([getattr(record, column) for record in self.records])
+
+    def to_dict(self) -> dict[str, list]:
+        """Columns as lists of JSON values."""
+        names = [f.name for f in fields(Record)]
+        return {name: [_finite(getattr(record, name)) for record in self.records] for name in names}
+
+    @classmethod
+    def from_dict(cls, columns: dict[str, list]) -> History:
+        """The inverse of `to_dict`."""
+        rows = zip(*columns.values(), strict=True)
+        return cls(
+            [Record(*(math.inf if value is None else value for value in row)) for row in rows]
+        )
+
+
+def _finite(value: float) -> float | None:
+    """JSON has no infinity: a pass that was cut short has no estimate of the primal."""
+    return value if math.isfinite(value) else None
+
+
+@dataclass(frozen=True)
+class Result:
+    """The outcome of `taut.solve`.
+
+    Attributes
+    ----------
+    w : ndarray
+        The weights whose objective is certified.
+    certificate : Certificate
+    history : History
+    state : dict of arrays
+        The dual state, from which another solve can start (`start=`).
+    """
+
+    w: np.ndarray
+    certificate: Certificate
+    history: History
+    state: dict[str, np.ndarray]
+
+
+def peak_memory() -> int | None:
+    """Largest resident size of this process so far, in bytes."""
+    try:
+        import resource
+    except ImportError:  # not a Unix system
+        return None
+    size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return size if sys.platform == "darwin" else size * 1024

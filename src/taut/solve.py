@@ -1,0 +1,310 @@
+"""The one loop: pass, estimate, verify, report, checkpoint, stop. Solvers never loop by themselves."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from taut.centre import MovingCentre
+from taut.checkpoint import Checkpoint, CheckpointFile
+from taut.errors import InvalidData
+from taut.problem import Problem
+from taut.result import Certificate, History, Record, Result, Status, peak_memory, relative
+from taut.solvers import DualCoordinate, Solver
+from taut.solvers.base import Arrays, PassReport
+
+Callback = Callable[[Record], object]
+
+_log = logging.getLogger("taut")
+
+_AVERAGING = 0.2  # weight of the newest w in the running average, once it has begun
+_PRECISION = 1e-9  # relative gaps above this are never blamed on floating-point numbers
+_PATIENCE = 20  # verifications without gain before precision is blamed
+
+
+def solve(
+    problem: Problem,
+    solver: Solver | None = None,
+    *,
+    tol: float = 1e-3,
+    max_iter: int = 1000,
+    time_limit: float | None = None,
+    callbacks: Iterable[Callback] = (),
+    checkpoint: Checkpoint | str | os.PathLike | None = None,
+    start: Arrays | None = None,
+    random_state: int | np.random.Generator | None = None,
+) -> Result:
+    """Solve a problem until its relative duality gap is within `tol`.
+
+    The dual value is exact after each pass; the gap is estimated from what the pass saw. When the
+    estimate is within reach of `tol`, the dual point is summed up afresh and the primal value is
+    computed by all oracles; only that ends the loop.
+
+    Parameters
+    ----------
+    problem : Problem
+    solver : Solver, optional
+        `DualCoordinate()` by default.
+    tol : float, default=1e-3
+        Relative gap (P - D) / P to reach.
+    max_iter : int, default=1000
+        Passes over the blocks.
+    time_limit : float, optional
+        Seconds; the verification at the end comes on top.
+    callbacks : iterable of callables
+        Called with a `Record` after each pass; one that returns True ends training. A callback's
+        `close()`, if it has one, is called at the end.
+    checkpoint : Checkpoint or path, optional
+        Where to save the run and to resume it from.
+    start : dict of arrays, optional
+        `Result.state` of another solve of the same data, as a hot start.
+    random_state : int or Generator, optional
+
+    Returns
+    -------
+    Result
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taut import Problem, solve
+    >>> from taut.structures import Multiclass
+    >>> problem = Problem(Multiclass(2), np.array([[1.0], [-1.0]]), np.array([0, 1]), C=10.0)
+    >>> result = solve(problem, tol=1e-6, random_state=0)
+    >>> result.w.round(3), result.certificate.status.name
+    (array([ 0.5, -0.5]), 'CONVERGED')
+    """
+    if not tol >= 0.0:
+        raise InvalidData(f"tol = {tol}: it must be 0 or more")
+    if max_iter < 1:
+        raise InvalidData(f"max_iter = {max_iter}: it must be at least 1")
+    if time_limit is not None and not time_limit > 0.0:
+        raise InvalidData(f"time_limit = {time_limit}: it must be positive, or None")
+    run = _Run(problem, solver or DualCoordinate(), tol, np.random.default_rng(random_state))
+    if start is not None:
+        run.state.hot_start(start)
+    file = None
+    if checkpoint is not None:
+        file = CheckpointFile(checkpoint, f"{problem.fingerprint()} {run.solver}")
+        saved = file.load()
+        if saved is not None:
+            run.resume(*saved)
+    callbacks = list(callbacks)
+    try:
+        status = run.go(max_iter, time_limit, callbacks, file)
+    finally:
+        for callback in callbacks:
+            getattr(callback, "close", lambda: None)()
+    return run.result(status)
+
+
+class _Run:
+    """One training run: the dual point, the moving centre, the best bounds so far."""
+
+    def __init__(
+        self, problem: Problem, solver: Solver, tol: float, rng: np.random.Generator
+    ) -> None:
+        self.problem = problem
+        self.solver = solver
+        self.tol = tol
+        self.rng = rng
+        self.state = solver.init(problem, rng)
+        self.centre = MovingCentre(problem.n_features)
+        self.average = np.zeros(problem.n_features)
+        self.averaged = 0
+        self.history = History()
+        self.iteration = 0
+        self.oracle_calls = 0
+        self.seconds = 0.0
+        # True gap over estimated gap when last verified. A pass sees blocks before it mends them,
+        # so the estimate is usually too high.
+        self.overestimate = 0.5
+        self.best_w = np.zeros(problem.n_features)
+        self.best_primal = math.inf
+        self.best_dual = -math.inf
+        self.fruitless = 0
+
+    def go(
+        self,
+        max_iter: int,
+        time_limit: float | None,
+        callbacks: list[Callback],
+        file: CheckpointFile | None,
+    ) -> Status:
+        """Pass after pass until there is a reason to stop; the bounds are true ones then."""
+        began = time.perf_counter() - self.seconds
+        deadline = math.inf if time_limit is None else began + self.seconds + time_limit
+
+        with _catch_interrupt() as interrupted:
+
+            def keep_going() -> bool:
+                return not interrupted.is_set() and time.perf_counter() < deadline
+
+            status = self.verdict()
+            while status is None:
+                report = self.solver.pass_(
+                    self.problem, self.state, self.centre.stiffness, keep_going
+                )
+                record = self.account(report, began)
+                status = self.verdict()
+                try:
+                    if any([callback(record) is True for callback in callbacks]):
+                        status = status or Status.CALLBACK
+                except KeyboardInterrupt:
+                    interrupted.set()
+                if status is None:
+                    if interrupted.is_set():
+                        status = Status.INTERRUPTED
+                    elif time.perf_counter() >= deadline:
+                        status = Status.TIME_LIMIT
+                    elif self.iteration >= max_iter:
+                        status = Status.MAX_ITER
+                    else:
+                        self.recentre(record)
+                if file is not None and (status is not None or file.due()):
+                    file.save(*self.snapshot())
+            if status not in (Status.CONVERGED, Status.STALLED):
+                self.verify()
+                status = self.verdict() or status
+        self.seconds = time.perf_counter() - began
+        return status
+
+    def account(self, report: PassReport, began: float) -> Record:
+        """Bring estimates, and when it is time true bounds, up to date after a pass."""
+        self.iteration += 1
+        self.oracle_calls += report.oracle_calls
+        w = self.state.w
+        U = self.centre.dual_vector(w)
+        dual = self.problem.dual(self.state.loss_sum, U)
+        gap = report.gap + 0.5 * float(np.sum((w - U) ** 2))
+        primal, exact = dual + gap, False
+        if report.complete:
+            self.averaged += 1
+            self.average += max(_AVERAGING, 1.0 / self.averaged) * (w - self.average)
+            if self.overestimate * gap <= 0.95 * self.tol * primal:
+                self.verify()
+                primal, dual, exact = self.best_primal, self.best_dual, True
+                self.overestimate = max((primal - dual) / gap, 1e-3) if gap > 0.0 else 1.0
+        self.seconds = time.perf_counter() - began
+        record = Record(
+            self.iteration, self.seconds, primal, dual, exact, self.oracle_calls,
+            self.centre.stiffness,
+        )  # fmt: skip
+        self.history.records.append(record)
+        _log.debug("pass %d: primal %.6g, dual %.6g", record.iteration, primal, dual)
+        return record
+
+    def verify(self) -> None:
+        """True bounds: the dual from the dual variables, the primal by all oracles."""
+        before = relative(self.best_primal, self.best_dual)
+        U = self.state.dual_vector()
+        self.centre.place(U, self.state.w)
+        self.best_dual = max(self.best_dual, self.problem.dual(self.state.loss_sum, U))
+        for candidate in (self.state.w, self.average):
+            primal = self.problem.primal(candidate)
+            self.oracle_calls += self.problem.n_blocks
+            if primal < self.best_primal:
+                self.best_primal = primal
+                self.best_w[:] = candidate
+            if self.verdict() is not None:
+                break
+        gained = relative(self.best_primal, self.best_dual) < 0.9 * before
+        self.fruitless = 0 if gained or math.isinf(before) else self.fruitless + 1
+
+    def verdict(self) -> Status | None:
+        """Whether the true bounds end the run."""
+        gap = relative(self.best_primal, self.best_dual)
+        if gap <= self.tol:
+            return Status.CONVERGED
+        if gap <= _PRECISION and self.fruitless >= _PATIENCE:
+            return Status.STALLED
+        return None
+
+    def recentre(self, record: Record) -> None:
+        """Move the centre between two passes; the first pass tells how strong it should be."""
+        w = self.state.w
+        if self.iteration == 1:
+            strength = self.solver.recentring
+            kappa = math.sqrt(self.state.curvature()) if strength == "auto" else float(strength)
+            self.centre.strengthen(kappa, w)
+        self.centre.move(w)
+        self.centre.watch(record.gap, w)
+
+    def result(self, status: Status) -> Result:
+        """What the caller gets."""
+        primal, dual = self.best_primal, self.best_dual
+        message = status.value.format(
+            relative_gap=relative(primal, dual), tol=self.tol, passes=self.iteration,
+            seconds=self.seconds,
+        )  # fmt: skip
+        certificate = Certificate(
+            primal, dual, True, status, message, self.oracle_calls, self.iteration, self.seconds,
+            peak_memory(),
+        )  # fmt: skip
+        _log.info("%s primal %.6g, dual %.6g", message, primal, dual)
+        return Result(self.best_w, certificate, self.history, self.state.arrays())
+
+    def snapshot(self) -> tuple[Arrays, dict[str, Any]]:
+        """All that is needed to go on exactly from here."""
+        arrays = {f"state.{name}": array for name, array in self.state.arrays().items()}
+        arrays |= {"average": self.average, "centre": self.centre.z, "best_w": self.best_w}
+        meta = {
+            "random": self.rng.bit_generator.state,
+            "history": self.history.to_dict(),
+            "centre": self.centre.settings(),
+            "numbers": {name: _json_number(getattr(self, name)) for name in _NUMBERS},
+        }
+        return arrays, meta
+
+    def resume(self, arrays: Arrays, meta: dict[str, Any]) -> None:
+        """Go on from a snapshot."""
+        self.state.restore(
+            {name[len("state.") :]: a for name, a in arrays.items() if name.startswith("state.")}
+        )
+        self.average[:] = arrays["average"]
+        self.best_w[:] = arrays["best_w"]
+        self.centre.resume(arrays["centre"], meta["centre"])
+        self.rng.bit_generator.state = meta["random"]
+        self.history = History.from_dict(meta["history"])
+        for name, value in meta["numbers"].items():
+            setattr(self, name, type(getattr(self, name))(value))
+
+
+_NUMBERS = (
+    "averaged", "iteration", "oracle_calls", "seconds", "overestimate", "best_primal", "best_dual",
+    "fruitless",
+)  # fmt: skip
+
+
+def _json_number(value: float) -> float | str:
+    """JSON has no infinity; float() reads the word."""
+    return value if math.isfinite(value) else str(value)
+
+
+@contextmanager
+def _catch_interrupt() -> Iterator[threading.Event]:
+    """Turn the first Ctrl-C into an event, so that no pass is torn apart; the second one raises."""
+    event = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield event  # signals only reach the main thread
+        return
+
+    def handle(number: int, frame: Any) -> None:
+        if event.is_set():
+            raise KeyboardInterrupt
+        event.set()
+
+    previous = signal.signal(signal.SIGINT, handle)
+    try:
+        yield event
+    finally:
+        signal.signal(signal.SIGINT, previous)

@@ -1,0 +1,92 @@
+"""What a contributor writes: a solver makes a state, improves it pass by pass, and reads its dual.
+
+The loop around it, stopping, certificates, logging and checkpoints are in `taut.solve`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from taut.problem import Problem
+
+KeepGoing = Callable[[], bool]
+Arrays = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class PassReport:
+    """What one pass did.
+
+    Attributes
+    ----------
+    gap : float
+        Sum over blocks of C_i hinge_i - sum_y a_iy violation_i(y), each as seen when last visited:
+        an estimate of P(w) - D(a) - 1/2 |w - U|^2, and exact when w stood still.
+    complete : bool
+        Whether the pass called the exact oracle and was not cut short, so that `gap` may be trusted
+        enough to be verified.
+    oracle_calls : int
+    """
+
+    gap: float
+    complete: bool
+    oracle_calls: int
+
+
+class DualState(ABC):
+    """A feasible dual point with its w; solvers subclass it.
+
+    The loop may move w between passes (`taut.centre`), so solvers must take w as it is.
+    """
+
+    w: np.ndarray
+    loss_sum: float
+
+    @abstractmethod
+    def dual_vector(self) -> np.ndarray:
+        """U = sum_iy a_iy psi_i(y), computed afresh from the dual variables."""
+
+    @abstractmethod
+    def arrays(self) -> Arrays:
+        """Everything that is needed to go on, as named arrays."""
+
+    @abstractmethod
+    def restore(self, arrays: Arrays) -> None:
+        """Go on from `arrays`, exactly."""
+
+    @abstractmethod
+    def hot_start(self, arrays: Arrays) -> None:
+        """Take the dual point of another solve of the same blocks, scaled to these weights."""
+
+
+class Solver(ABC):
+    """A way to optimise.
+
+    Attributes
+    ----------
+    recentring : float or "auto"
+        Strength of the moving centre (`taut.centre`) that this solver wants from the loop; 0 for
+        solvers that do not ascend the dual by blocks.
+    """
+
+    name: ClassVar[str]
+    recentring: float | str = 0.0
+
+    @abstractmethod
+    def init(self, problem: Problem, rng: np.random.Generator) -> DualState:
+        """The first feasible dual point."""
+
+    @abstractmethod
+    def pass_(
+        self, problem: Problem, state: DualState, stiffness: float, keep_going: KeepGoing
+    ) -> PassReport:
+        """One pass over the blocks, for the problem with 1/2 |w|^2 stiffened by the centre.
+
+        A change of the dual moves w by 1 / stiffness of what it moves U. `keep_going` is asked
+        every fraction of a second; after False the pass ends early, with the dual point feasible.
+        """

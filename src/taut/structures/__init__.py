@@ -1,0 +1,8 @@
+"""What a label is: each structure is one file here and one line below."""
+
+from taut.structures.base import Blocks, CompiledStructure, Structure
+from taut.structures.chain import Chain
+from taut.structures.multiclass import Multiclass
+from taut.structures.scalar import Scalar
+
+__all__ = ["Blocks", "Chain", "CompiledStructure", "Multiclass", "Scalar", "Structure"]

@@ -1,0 +1,220 @@
+"""One of K classes per block, with any cost matrix (Crammer and Singer)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from taut._jit import kernel
+from taut._linalg import add_outer, as_rows, n_rows, row_times, squared_norms
+from taut.errors import InvalidData
+from taut.structures.base import Blocks, CompiledStructure
+
+
+@kernel
+def project_on_simplex(point, total, out):
+    """Euclidean projection of `point` onto {out >= 0, sum out = total}.
+
+    Michelot's iteration: drop what lies below the threshold until nothing does. The number of kept
+    entries only falls, so it ends after at most as many rounds as there are entries.
+    """
+    size = point.shape[0]
+    largest = point[0]
+    for k in range(1, size):
+        largest = max(largest, point[k])
+    threshold = largest - total
+    kept = 0
+    while True:
+        above = 0.0
+        count = 0
+        for k in range(size):
+            if point[k] > threshold:
+                above += point[k]
+                count += 1
+        if count == kept or count == 0:
+            break
+        kept = count
+        threshold = (above - total) / count
+    for k in range(size):
+        out[k] = max(point[k] - threshold, 0.0)
+
+
+class Multiclass(CompiledStructure):
+    """Classes 0..K-1 with phi(x, k) = (x, bias) in column k of a (features, K) matrix.
+
+    Parameters
+    ----------
+    n_classes : int
+        K, at least 2.
+    cost : array of shape (K, K), optional
+        cost[truth, label] >= 0 with a zero diagonal; 0/1 by default.
+    bias : float, default=0.0
+        Value of a constant feature appended to each row; 0 appends none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taut import Problem, solve
+    >>> from taut.structures import Multiclass
+    >>> X = np.eye(3)
+    >>> result = solve(Problem(Multiclass(3), X, np.array([0, 1, 2]), C=1.0), tol=1e-6)
+    >>> result.w.reshape(3, 3).round(3)
+    array([[ 0.667, -0.333, -0.333],
+           [-0.333,  0.667, -0.333],
+           [-0.333, -0.333,  0.667]])
+    """
+
+    def __init__(self, n_classes: int, cost: np.ndarray | None = None, bias: float = 0.0) -> None:
+        self.n_classes = n_classes
+        self.cost = check_cost(cost, n_classes)
+        self.bias = bias
+
+    def encode(self, X, y=None) -> Blocks:
+        """Rows X with class codes y."""
+        rows = as_rows(X)
+        n = n_rows(rows)
+        truth = np.zeros(n, dtype=np.int32) if y is None else np.asarray(y, dtype=np.int32)
+        if truth.min() < 0 or truth.max() >= self.n_classes:
+            row = int(np.flatnonzero((truth < 0) | (truth >= self.n_classes))[0])
+            raise InvalidData(
+                f"y[{row}] = {truth[row]} is no class of 0..{self.n_classes - 1}: "
+                "number the classes from 0 or raise n_classes"
+            )
+        data = (rows, truth, self.cost, float(self.bias), squared_norms(rows) + self.bias**2)
+        return Blocks(
+            data=data,
+            n_features=(X.shape[1] + (self.bias != 0.0)) * self.n_classes,
+            offsets=np.arange(n + 1),
+            truth=truth,
+            work_size=2 * self.n_classes,
+        )
+
+    def decode(self, labels, offsets):
+        """Class codes."""
+        return labels
+
+    @property
+    def all_labels(self):
+        """Every class, the truth included: its weight is what remains of C_i."""
+        return np.arange(self.n_classes, dtype=np.int32)[:, None]
+
+    @staticmethod
+    def prepare(data, i, w, work):
+        """work[k] = the score of class k."""
+        rows, _truth, cost, bias, _norms = data
+        n_classes = cost.shape[0]
+        W = w.reshape((-1, n_classes))
+        scores = work[:n_classes]
+        for k in range(n_classes):
+            scores[k] = 0.0
+        row_times(rows, i, W, scores)
+        if bias != 0.0:
+            last = W[W.shape[0] - 1]
+            for k in range(n_classes):
+                scores[k] += bias * last[k]
+
+    @staticmethod
+    def argmax(data, i, w, work, loss_weight, label):
+        """The class of highest score plus weighted cost."""
+        cost = data[2][data[1][i]]
+        best = 0
+        for k in range(1, cost.shape[0]):
+            if work[k] + loss_weight * cost[k] > work[best] + loss_weight * cost[best]:
+                best = k
+        label[0] = best
+        return work[best] + loss_weight * cost[best]
+
+    @staticmethod
+    def loss(data, i, label):
+        """The cost of the class."""
+        return data[2][data[1][i], label[0]]
+
+    @staticmethod
+    def score(data, i, w, work, label):
+        """The class's score as prepared."""
+        return work[label[0]]
+
+    @staticmethod
+    def add_features(data, i, labels, scales, w):
+        """Columns of the weight matrix += scale (x, bias), skipping zero scales."""
+        rows, _truth, cost, bias, _norms = data
+        W = w.reshape((-1, cost.shape[0]))
+        columns = np.empty(scales.shape[0], dtype=np.int32)
+        values = np.empty(scales.shape[0])
+        count = 0
+        for q in range(scales.shape[0]):
+            if scales[q] != 0.0:
+                columns[count] = labels[q, 0]
+                values[count] = scales[q]
+                count += 1
+        add_outer(rows, i, columns[:count], values[:count], W)
+        if bias != 0.0:
+            last = W[W.shape[0] - 1]
+            for q in range(count):
+                last[columns[q]] += bias * values[q]
+
+    @staticmethod
+    def inner(data, i, a, b):
+        """|(x, bias)|^2 times the overlap of e_y - e_a and e_y - e_b."""
+        y = data[1][i]
+        if a[0] == y or b[0] == y:
+            return 0.0
+        return data[4][i] * (2.0 if a[0] == b[0] else 1.0)
+
+    @staticmethod
+    def exact_step(data, i, work, weight, stiffness, alpha, change):
+        """All K weights at once: a projection on the simplex, because psi's differ in one column.
+
+        Moving alpha by change, with sum zero, moves w by -(x, bias) (outer) change / stiffness, so
+        the dual gains <violation, change> - |x|^2 |change|^2 / (2 stiffness).
+        """
+        _rows, truth, costs, _bias, norms = data
+        n_classes = costs.shape[0]
+        cost = costs[truth[i]]
+        violation = work[n_classes : 2 * n_classes]
+        base = work[truth[i]]
+        hinge = 0.0
+        mean = 0.0
+        argbest = truth[i]
+        for k in range(n_classes):
+            violation[k] = work[k] - base + cost[k]
+            mean += alpha[k] * violation[k]
+            if violation[k] > hinge:
+                hinge = violation[k]
+                argbest = k
+        gap = weight * hinge - mean
+        if norms[i] > 0.0:
+            rate = stiffness / norms[i]
+            for k in range(n_classes):
+                violation[k] = alpha[k] + rate * violation[k]
+            project_on_simplex(violation, weight, change)
+        else:  # psi = 0: the dual is linear in alpha
+            for k in range(n_classes):
+                change[k] = weight if k == argbest else 0.0
+        loss_change = 0.0
+        for k in range(n_classes):
+            new = change[k]
+            change[k] = new - alpha[k]
+            alpha[k] = new
+            loss_change += change[k] * cost[k]
+        return gap, loss_change
+
+
+def check_cost(cost: np.ndarray | None, n_classes: int) -> np.ndarray:
+    """The cost matrix as float64, 0/1 when None; InvalidData when it is no cost matrix."""
+    if cost is None:
+        return 1.0 - np.eye(n_classes)
+    matrix = np.ascontiguousarray(cost, dtype=np.float64)
+    if matrix.shape != (n_classes, n_classes):
+        raise InvalidData(
+            f"cost has shape {matrix.shape}, the {n_classes} classes need "
+            f"({n_classes}, {n_classes}): cost[truth, label]"
+        )
+    if not np.isfinite(matrix).all() or (matrix < 0.0).any():
+        row, column = np.argwhere(~(np.isfinite(matrix) & (matrix >= 0.0)))[0]
+        raise InvalidData(
+            f"cost[{row}, {column}] = {matrix[row, column]}: costs are finite and not negative"
+        )
+    if np.diagonal(matrix).any():
+        row = int(np.flatnonzero(np.diagonal(matrix))[0])
+        raise InvalidData(f"cost[{row}, {row}] = {matrix[row, row]}: the truth must cost 0")
+    return matrix

@@ -1,0 +1,119 @@
+"""One candidate per block: binary classification, and regression as two blocks per example."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from taut._jit import kernel
+from taut._linalg import add_row, as_rows, n_rows, row_dot, squared_norms
+from taut.structures.base import Blocks, CompiledStructure
+
+
+@kernel
+def _margin(data, i, w):
+    rows, signs, _margins, bias, _norms = data
+    d = w.shape[0]
+    if bias != 0.0:
+        return signs[i] * (row_dot(rows, i, w) + bias * w[d - 1])
+    return signs[i] * row_dot(rows, i, w)
+
+
+class Scalar(CompiledStructure):
+    """The hinge max(0, margin_i - sign_i <w, (x_i, bias)>).
+
+    Label 0 is the truth with phi = 0; label 1, the only candidate, has phi = -sign (x, bias), hence
+    psi = sign (x, bias), and the required margin as its loss.
+
+    Parameters
+    ----------
+    bias : float, default=0.0
+        Value of a constant feature appended to each row; 0 appends none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taut import Problem, solve
+    >>> from taut.structures import Scalar
+    >>> problem = Problem(Scalar(), np.array([[2.0], [-1.0]]), np.array([1.0, -1.0]), C=1.0)
+    >>> solve(problem, tol=1e-6).w.round(4)
+    array([1.])
+    """
+
+    def __init__(self, bias: float = 0.0) -> None:
+        self.bias = bias
+
+    def encode(self, X, y=None) -> Blocks:
+        """Rows X with signs y (-1, +1); all margins are 1."""
+        rows = as_rows(X)
+        n = n_rows(rows)
+        signs = np.ones(n) if y is None else np.asarray(y, dtype=np.float64)
+        data = (rows, signs, np.ones(n), float(self.bias), squared_norms(rows) + self.bias**2)
+        return Blocks(
+            data=data,
+            n_features=X.shape[1] + (self.bias != 0.0),
+            offsets=np.arange(n + 1),
+            truth=np.zeros(n, dtype=np.int32),
+        )
+
+    def decode(self, labels, offsets):
+        """+1 where the truth's score (0) is at least the candidate's, else -1."""
+        return 1 - 2 * labels
+
+    @property
+    def all_labels(self):
+        """The candidate alone: the truth's weight is what remains of C_i."""
+        return np.ones((1, 1), dtype=np.int32)
+
+    @staticmethod
+    def prepare(data, i, w, work):
+        """work[0] = <w, psi>."""
+        work[0] = _margin(data, i, w)
+
+    @staticmethod
+    def argmax(data, i, w, work, loss_weight, label):
+        """The candidate when it violates, else the truth."""
+        violation = loss_weight * data[2][i] - work[0]
+        label[0] = 1 if violation > 0.0 else 0
+        return max(violation, 0.0)
+
+    @staticmethod
+    def loss(data, i, label):
+        """The required margin, for the candidate."""
+        return data[2][i] * label[0]
+
+    @staticmethod
+    def score(data, i, w, work, label):
+        """-<w, psi> for the candidate, 0 for the truth."""
+        return -work[0] * label[0]
+
+    @staticmethod
+    def add_features(data, i, labels, scales, w):
+        """W -= sign (x, bias) for the candidate."""
+        rows, signs, _margins, bias, _norms = data
+        total = 0.0
+        for q in range(scales.shape[0]):
+            total -= scales[q] * labels[q, 0]
+        total *= signs[i]
+        add_row(rows, i, total, w)
+        if bias != 0.0:
+            w[w.shape[0] - 1] += total * bias
+
+    @staticmethod
+    def inner(data, i, a, b):
+        """|(x, bias)|^2 when both are the candidate."""
+        return data[4][i] * a[0] * b[0]
+
+    @staticmethod
+    def exact_step(data, i, work, weight, stiffness, alpha, change):
+        """Newton step in one variable, clipped to [0, weight]."""
+        margin = data[2][i]
+        norm = data[4][i]
+        violation = margin - work[0]
+        gap = weight * max(violation, 0.0) - alpha[0] * violation
+        if norm > 0.0:
+            new = min(max(alpha[0] + violation * stiffness / norm, 0.0), weight)
+        else:  # psi = 0: the dual is linear in alpha
+            new = weight if violation > 0.0 else 0.0
+        change[0] = new - alpha[0]
+        alpha[0] = new
+        return gap, change[0] * margin

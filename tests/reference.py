@@ -1,0 +1,152 @@
+"""Answers for tiny problems, by enumeration and an interior-point QP.
+
+Shares no code with the library. A problem is a list of blocks: ``psi[i]`` has one row per
+candidate, ``losses[i]`` one loss per candidate, ``weights[i]`` is C_i.
+"""
+
+import itertools
+
+import clarabel
+import numpy as np
+from scipy import sparse
+
+Blocks = list[np.ndarray]
+
+
+def primal(w: np.ndarray, psi: Blocks, losses: Blocks, weights: np.ndarray) -> float:
+    """P(w) = 1/2 ||w||^2 + sum_i C_i max(0, max_y [l_i(y) - <w, psi_i(y)>])."""
+    value = 0.5 * float(w @ w)
+    for block_psi, block_losses, weight in zip(psi, losses, weights, strict=True):
+        value += weight * max(0.0, float(np.max(block_losses - block_psi @ w)))
+    return value
+
+
+def dual(alpha: Blocks, psi: Blocks, losses: Blocks) -> float:
+    """D(alpha) = sum_iy alpha_iy l_i(y) - 1/2 ||sum_iy alpha_iy psi_i(y)||^2."""
+    w = sum(a @ p for a, p in zip(alpha, psi, strict=True))
+    return float(sum(a @ c for a, c in zip(alpha, losses, strict=True))) - 0.5 * float(w @ w)
+
+
+def solve_qp(
+    psi: Blocks, losses: Blocks, weights: np.ndarray, rtol: float = 1e-9
+) -> tuple[float, np.ndarray]:
+    """Minimise P by Clarabel over (w, slacks); return (min P, its w).
+
+    The multipliers of the solution, made feasible, bound the optimum from below: an answer whose
+    own gap exceeds `rtol` times P is an error, whatever status the QP solver reports.
+    """
+    d = psi[0].shape[1]
+    weights = np.asarray(weights, dtype=float)
+    # A slack that costs nothing has no optimum for an interior point to converge to.
+    paid = np.flatnonzero(weights > 0)
+    psi = [np.asarray(psi[i], dtype=float) for i in paid]
+    losses = [np.asarray(losses[i], dtype=float) for i in paid]
+    weights = weights[paid]
+
+    w = np.zeros(d)
+    value = primal(w, psi, losses, weights)
+    if value == 0:
+        return value, w
+    # Clarabel's tolerances are absolute below 1: the problem is put to it in units in which P is
+    # about 1, known better after each solution.
+    for _ in range(4):
+        v, alpha, status = _solve_scaled([np.sqrt(value) * p for p in psi], losses, weights / value)
+        w, alpha = np.sqrt(value) * v, [value * a for a in alpha]
+        value = primal(w, psi, losses, weights)
+        gap = value - dual(alpha, psi, losses)
+        if gap <= rtol * value:
+            return value, w
+    raise RuntimeError(f"reference QP: gap {gap:.1e} at {value:.6g}, status {status}")
+
+
+def _solve_scaled(
+    psi: Blocks, losses: Blocks, weights: np.ndarray
+) -> tuple[np.ndarray, Blocks, str]:
+    """Return w, feasible alpha and what Clarabel says about them."""
+    n, d = len(psi), psi[0].shape[1]
+    # <w, psi_i(y)> + xi_i >= l_i(y) and xi_i >= 0, as A z + s = b with s >= 0.
+    block_of_row = np.repeat(np.arange(n), [len(block) for block in losses])
+    A = -np.block([[np.vstack(psi), np.eye(n)[block_of_row]], [np.zeros((n, d)), np.eye(n)]])
+    b = -np.concatenate([*losses, np.zeros(n)])
+    P = sparse.diags(np.concatenate([np.ones(d), np.zeros(n)]), format="csc")
+    q = np.concatenate([np.zeros(d), weights])
+
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.max_iter = 500
+    settings.tol_feas = settings.tol_gap_abs = settings.tol_gap_rel = 1e-13
+    cones = [clarabel.NonnegativeConeT(len(b))]
+    solution = clarabel.DefaultSolver(P, q, sparse.csc_matrix(A), b, cones, settings).solve()
+
+    multipliers = np.maximum(np.array(solution.z)[: len(block_of_row)], 0)
+    alpha = [multipliers[block_of_row == i] for i in range(n)]
+    alpha = [a * min(1, C / a.sum()) if a.any() else a for a, C in zip(alpha, weights)]
+    return np.array(solution.x)[:d], alpha, str(solution.status)
+
+
+def multiclass_blocks(
+    X: np.ndarray,
+    codes: np.ndarray,
+    n_classes: int,
+    cost: np.ndarray | None = None,
+    bias: float = 0.0,
+) -> tuple[Blocks, Blocks]:
+    """All classes of each row: w is (d, K) row-major, the cost of y for y_i is cost[y_i, y]."""
+    if cost is None:
+        cost = 1 - np.eye(n_classes)
+    X = _with_bias(X, bias)
+
+    def phi(x: np.ndarray, y: int) -> np.ndarray:
+        w = np.zeros((len(x), n_classes))
+        w[:, y] = x
+        return w.ravel()
+
+    psi = [
+        np.array([phi(x, truth) - phi(x, y) for y in range(n_classes)])
+        for x, truth in zip(X, codes, strict=True)
+    ]
+    losses = [np.array([cost[truth][y] for y in range(n_classes)], dtype=float) for truth in codes]
+    return psi, losses
+
+
+def binary_blocks(X: np.ndarray, signs: np.ndarray, bias: float = 0.0) -> tuple[Blocks, Blocks]:
+    """One candidate per row: psi = sign * (x, bias), loss 1."""
+    X = _with_bias(X, bias)
+    return [sign * x[None, :] for x, sign in zip(X, signs, strict=True)], [np.ones(1) for _ in X]
+
+
+def chain_blocks(
+    X: Blocks, codes: Blocks, n_labels: int, normalize: bool = False, boundary: bool = False
+) -> tuple[Blocks, Blocks]:
+    """All K**L labelings of each sequence.
+
+    w = [node weights (d, K) | transitions (K, K), previous label first | first (K) | last (K)], the
+    last two only with `boundary`; Hamming loss, divided by L if `normalize`.
+    """
+
+    def phi(x: np.ndarray, labels: tuple[int, ...]) -> np.ndarray:
+        node = np.zeros((x.shape[1], n_labels))
+        edge = np.zeros((n_labels, n_labels))
+        first, last = np.zeros(n_labels), np.zeros(n_labels)
+        for t, label in enumerate(labels):
+            node[:, label] += x[t]
+        for previous, label in itertools.pairwise(labels):
+            edge[previous, label] += 1
+        first[labels[0]] += 1
+        last[labels[-1]] += 1
+        parts = [node.ravel(), edge.ravel()]
+        return np.concatenate(parts + [first, last] if boundary else parts)
+
+    psi, losses = [], []
+    for x, truth in zip(X, codes, strict=True):
+        x, truth = np.asarray(x, dtype=float), tuple(int(label) for label in truth)
+        labelings = list(itertools.product(range(n_labels), repeat=len(truth)))
+        psi.append(np.array([phi(x, truth) - phi(x, labels) for labels in labelings]))
+        hamming = [sum(a != b for a, b in zip(truth, labels)) for labels in labelings]
+        losses.append(np.array(hamming, dtype=float) / (len(truth) if normalize else 1))
+    return psi, losses
+
+
+def _with_bias(X: np.ndarray, bias: float) -> np.ndarray:
+    X = np.asarray(X, dtype=float)
+    return np.column_stack([X, np.full(len(X), bias)]) if bias != 0 else X
