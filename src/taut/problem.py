@@ -39,6 +39,13 @@ def _argmaxes(oracles, data, offsets, w, work, first, last, out):
         oracles.argmax(data, i, w, work, 0.0, out[offsets[i] : offsets[i + 1]])
 
 
+@kernel
+def _prediction_losses(oracles, data, offsets, labels, out):
+    """out[i] = loss of the label of block i in the flat array `labels`."""
+    for i in range(out.shape[0]):
+        out[i] = oracles.loss(data, i, labels[offsets[i] : offsets[i + 1]])
+
+
 class CompiledData:
     """A compiled structure bound to data: function pointers, and batches of oracle calls."""
 
@@ -75,6 +82,15 @@ class CompiledData:
 
     def predict(self, w: np.ndarray, n_jobs: int = 1) -> Sequence[Any]:
         """The highest scoring label of each block."""
+        return self.structure.decode(self._argmax(w, n_jobs), self.blocks.offsets)
+
+    def prediction_losses(self, w: np.ndarray) -> np.ndarray:
+        """The loss of each block's prediction against its truth."""
+        blocks, out = self.blocks, np.empty(self.n_blocks)
+        _prediction_losses(self.oracles, blocks.data, blocks.offsets, self._argmax(w), out)
+        return out
+
+    def _argmax(self, w: np.ndarray, n_jobs: int = 1) -> np.ndarray:
         blocks, out = self.blocks, np.empty(self.blocks.offsets[-1], dtype=np.int32)
 
         def run(first: int, last: int) -> None:
@@ -82,7 +98,7 @@ class CompiledData:
             _argmaxes(self.oracles, blocks.data, blocks.offsets, w, work, first, last, out)
 
         _in_threads(run, self.n_blocks, n_jobs)
-        return self.structure.decode(out, blocks.offsets)
+        return out
 
 
 class PythonData:
@@ -136,6 +152,11 @@ class PythonData:
     def predict(self, w: np.ndarray, n_jobs: int = 1) -> list[Any]:
         """The highest scoring label of each block."""
         return [self.structure.argmax(x, w) for x in self.X]
+
+    def prediction_losses(self, w: np.ndarray) -> np.ndarray:
+        """The loss of each block's prediction against its truth."""
+        pairs = zip(self.truth, self.predict(w), strict=True)
+        return np.array([self.structure.loss(truth, label) for truth, label in pairs])
 
 
 def bind(

@@ -1,0 +1,66 @@
+"""scikit-learn estimators: thin, no arithmetic."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from taut import files
+from taut.errors import InvalidFile
+from taut.estimators.base import _KIND, StructuralEstimator
+from taut.estimators.classification import BinarySVM, MulticlassSVM
+from taut.estimators.sequences import ChainSVM
+from taut.estimators.structured import StructuredSVM
+
+ESTIMATORS: dict[str, type[StructuralEstimator]] = {
+    estimator.__name__: estimator
+    for estimator in (BinarySVM, MulticlassSVM, ChainSVM, StructuredSVM)
+}
+
+__all__ = ["ESTIMATORS", "BinarySVM", "ChainSVM", "MulticlassSVM", "StructuredSVM", "load"]
+
+
+def load(path: str | os.PathLike, **parameters: Any) -> Any:
+    """Read a model that `save` wrote; nothing in the file is executed.
+
+    Parameters
+    ----------
+    path : str or path
+    **parameters
+        What is not in the file: `structure=` for a `StructuredSVM`.
+
+    Returns
+    -------
+    estimator
+        Fitted, with its certificate and history.
+
+    Raises
+    ------
+    InvalidFile
+        The file is damaged, or is no model of taut.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import taut
+    >>> model = taut.BinarySVM().fit([[0.0], [1.0]], [0, 1])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "model.taut")
+    ...     model.save(path)
+    ...     again = taut.load(path)
+    >>> again.predict([[-1.0], [2.0]])
+    array([0, 1])
+    """
+    tensors, meta = files.read(path, _KIND)
+    name = meta.get("class")
+    if name not in ESTIMATORS:
+        raise InvalidFile(
+            f"{path} holds a model of class {name!r}, which this version of taut does not have: "
+            "update taut"
+        )
+    if name == "StructuredSVM" and "structure" not in parameters:
+        raise InvalidFile(
+            f"{path} holds the weights of a StructuredSVM, structures are not saved: "
+            "call taut.load(path, structure=...) with the structure it was fitted with"
+        )
+    return ESTIMATORS[name]._from_file(tensors, meta, **parameters)

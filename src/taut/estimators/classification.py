@@ -1,0 +1,246 @@
+"""Classifiers of single rows: binary and multiclass."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.extmath import safe_sparse_dot
+from sklearn.utils.multiclass import check_classification_targets
+
+from taut.data.arrays import Matrix, check_sample_weight, class_index
+from taut.errors import InvalidData
+from taut.estimators.base import StructuralEstimator, documented
+from taut.structures import Multiclass, Scalar
+from taut.structures.base import CompiledStructure
+
+
+class LinearClassifier(ClassifierMixin, StructuralEstimator):
+    """What the two classifiers of rows share."""
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        fit_intercept: bool = True,
+        intercept_scaling: float = 1.0,
+        class_weight: dict | str | None = None,
+        **training: Any,
+    ) -> None:
+        super().__init__(C, **training)
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.class_weight = class_weight
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    @property
+    def _bias(self) -> float:
+        """Value of the constant feature."""
+        if not self.fit_intercept:
+            return 0.0
+        if not self.intercept_scaling > 0.0:
+            raise InvalidData(
+                f"intercept_scaling = {self.intercept_scaling}: it must be positive when "
+                "fit_intercept is True"
+            )
+        return float(self.intercept_scaling)
+
+    def _blocks(self, X: Any, y: Any, sample_weight: Any) -> tuple[Matrix, np.ndarray, np.ndarray]:
+        """Checked rows, class codes and weights; sets `classes_`."""
+        matrix = self._matrix(X, reset=True)
+        if y is None:
+            raise InvalidData(
+                f"{type(self).__name__} requires y to be passed, but the target y is None"
+            )
+        check_classification_targets(y)
+        classes, codes = class_index(y)
+        if len(codes) != matrix.shape[0]:
+            raise InvalidData(
+                f"X has {matrix.shape[0]} rows, y has {len(codes)} labels: give one label to each"
+            )
+        weight = check_sample_weight(sample_weight, len(codes))
+        self.classes_ = classes
+        if self.class_weight is not None:
+            weight = weight * compute_sample_weight(self.class_weight, classes[codes])
+        return matrix, codes, weight
+
+    def _split(self, w: np.ndarray, columns: int) -> None:
+        """Set `coef_` and `intercept_` from w, which is (features and bias) x columns."""
+        W = w.reshape(-1, columns)
+        if self.fit_intercept:
+            self.coef_ = np.ascontiguousarray(W[:-1].T)
+            self.intercept_ = self.intercept_scaling * W[-1]
+        else:
+            self.coef_ = np.ascontiguousarray(W.T)
+            self.intercept_ = np.zeros(columns)
+
+    def _scores(self, X: Any) -> np.ndarray:
+        return safe_sparse_dot(self._matrix(X), self.coef_.T, dense_output=True) + self.intercept_
+
+
+@documented
+class BinarySVM(LinearClassifier):
+    """Linear binary classifier with the hinge loss.
+
+    Minimises P(w) = 1/2 |w|^2 + C sum_i weight_i max(0, 1 - y_i <w, (x_i, bias)>), the intercept
+    being regularised like the rest.
+
+    Parameters
+    ----------
+    {training}
+    fit_intercept : bool, default=True
+    intercept_scaling : float, default=1.0
+        Value of the constant feature; larger means a less regularised intercept.
+    class_weight : dict or "balanced", optional
+        Factors on C by class.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features)
+    intercept_ : ndarray of shape (1,)
+    classes_ : ndarray of shape (2,)
+    {fitted}
+
+    Examples
+    --------
+    >>> from taut import BinarySVM
+    >>> model = BinarySVM(C=10.0).fit([[0.0], [1.0], [3.0], [4.0]], ["low", "low", "high", "high"])
+    >>> model.predict([[0.5], [3.5]])
+    array(['low', 'high'], dtype='<U4')
+    >>> model.certificate_.relative_gap <= 1e-3
+    True
+    """
+
+    def __init__(
+        self,
+        C=1.0,
+        *,
+        fit_intercept=True,
+        intercept_scaling=1.0,
+        class_weight=None,
+        solver="auto",
+        tol=1e-3,
+        max_iter=1000,
+        time_limit=None,
+        n_jobs=1,
+        random_state=None,
+        verbose=0,
+        warm_start=False,
+        callbacks=(),
+        checkpoint=None,
+    ):
+        super().__init__(
+            C, fit_intercept=fit_intercept, intercept_scaling=intercept_scaling,
+            class_weight=class_weight, solver=solver, tol=tol, max_iter=max_iter,
+            time_limit=time_limit, n_jobs=n_jobs, random_state=random_state, verbose=verbose,
+            warm_start=warm_start, callbacks=callbacks, checkpoint=checkpoint,
+        )  # fmt: skip
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit rows X to two classes y."""
+        matrix, codes, weight = self._blocks(X, y, sample_weight)
+        if len(self.classes_) != 2:
+            raise InvalidData(
+                "Only binary classification is supported by BinarySVM, y has "
+                f"{len(self.classes_)} classes: use MulticlassSVM"
+            )
+        structure = Scalar(self._bias)
+        self._split(self._train(structure, matrix, 2.0 * codes - 1.0, weight), 1)
+        return self
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Signed scores: positive for `classes_[1]`."""
+        return self._scores(X)[:, 0]
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The class of each row."""
+        return self.classes_[(self.decision_function(X) > 0.0).astype(np.intp)]
+
+
+@documented
+class MulticlassSVM(LinearClassifier):
+    """Linear multiclass classifier (Crammer and Singer) with any cost matrix.
+
+    Minimises P(W) = 1/2 |W|^2 + C sum_i weight_i max_k [cost(y_i, k) - <w_yi - w_k, (x_i, bias)>].
+
+    Parameters
+    ----------
+    {training}
+    cost : array of shape (n_classes, n_classes), optional
+        cost[i, j] of answering `classes_[j]` where `classes_[i]` is right; 0/1 by default.
+    fit_intercept : bool, default=True
+    intercept_scaling : float, default=1.0
+        Value of the constant feature; larger means less regularised intercepts.
+    class_weight : dict or "balanced", optional
+        Factors on C by class.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_classes, n_features)
+    intercept_ : ndarray of shape (n_classes,)
+    classes_ : ndarray of shape (n_classes,)
+    {fitted}
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from taut import MulticlassSVM
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = MulticlassSVM(C=1.0, random_state=0).fit(X, y)
+    >>> model.score(X, y) > 0.95, model.certificate_.relative_gap <= 1e-3
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        C=1.0,
+        *,
+        cost=None,
+        fit_intercept=True,
+        intercept_scaling=1.0,
+        class_weight=None,
+        solver="auto",
+        tol=1e-3,
+        max_iter=1000,
+        time_limit=None,
+        n_jobs=1,
+        random_state=None,
+        verbose=0,
+        warm_start=False,
+        callbacks=(),
+        checkpoint=None,
+    ):
+        super().__init__(
+            C, fit_intercept=fit_intercept, intercept_scaling=intercept_scaling,
+            class_weight=class_weight, solver=solver, tol=tol, max_iter=max_iter,
+            time_limit=time_limit, n_jobs=n_jobs, random_state=random_state, verbose=verbose,
+            warm_start=warm_start, callbacks=callbacks, checkpoint=checkpoint,
+        )  # fmt: skip
+        self.cost = cost
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit rows X to classes y."""
+        matrix, codes, weight = self._blocks(X, y, sample_weight)
+        structure: CompiledStructure = Multiclass(len(self.classes_), self.cost, self._bias)
+        self._split(self._train(structure, matrix, codes, weight), len(self.classes_))
+        return self
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Scores of all classes; for two classes the second's lead over the first."""
+        scores = self._scores(X)
+        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The class of highest score of each row."""
+        return self.classes_[self._scores(X).argmax(axis=1)]

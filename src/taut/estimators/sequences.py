@@ -1,0 +1,149 @@
+"""Sequence labelling."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from taut.data.arrays import (
+    Matrix,
+    as_label_sequences,
+    as_sequences,
+    check_sample_weight,
+    class_index,
+)
+from taut.errors import InvalidData
+from taut.estimators.base import StructuralEstimator, documented
+from taut.problem import bind
+from taut.structures import Chain
+
+_LOSSES = {"hamming": False, "mean_hamming": True}
+
+
+@documented
+class ChainSVM(ClassifierMixin, StructuralEstimator):
+    """Labels for the positions of sequences: weights per label, and per pair of neighbours.
+
+    Minimises P(w) = 1/2 |w|^2 + C sum_i weight_i max_y [loss(y_i, y) - score(y_i) + score(y)] with
+    score(y) = sum_t <coef[y_t], x_t> + transition[y_t-1, y_t].
+
+    Parameters
+    ----------
+    {training}
+    loss : "hamming" or "mean_hamming", default="hamming"
+        Number of wrong labels in a sequence, or their share.
+    boundary : bool, default=False
+        Add weights for the labels of the first and of the last position.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_labels, n_features)
+    transition_ : ndarray of shape (n_labels, n_labels)
+        Weight of each pair of neighbours, previous label first.
+    start_, end_ : ndarray of shape (n_labels,)
+        Weights of first and last labels; zero without `boundary`.
+    classes_ : ndarray of shape (n_labels,)
+    {fitted}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taut import ChainSVM
+    >>> X = [np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]), np.array([[0.0, 1.0], [1.0, 0.0]])]
+    >>> y = [["noun", "verb", "noun"], ["verb", "noun"]]
+    >>> model = ChainSVM(C=10.0, random_state=0).fit(X, y)
+    >>> [list(labels) for labels in model.predict(X)] == y
+    True
+    """
+
+    def __init__(
+        self,
+        C=1.0,
+        *,
+        loss="hamming",
+        boundary=False,
+        solver="auto",
+        tol=1e-3,
+        max_iter=1000,
+        time_limit=None,
+        n_jobs=1,
+        random_state=None,
+        verbose=0,
+        warm_start=False,
+        callbacks=(),
+        checkpoint=None,
+    ):
+        super().__init__(
+            C, solver=solver, tol=tol, max_iter=max_iter, time_limit=time_limit, n_jobs=n_jobs,
+            random_state=random_state, verbose=verbose, warm_start=warm_start,
+            callbacks=callbacks, checkpoint=checkpoint,
+        )  # fmt: skip
+        self.loss = loss
+        self.boundary = boundary
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _sequences(self, X: Any, lengths: Any, *, reset: bool) -> tuple[Matrix, np.ndarray]:
+        matrix, offsets = as_sequences(X, lengths)
+        validate_data(self, X if hasattr(X, "iloc") else matrix, reset=reset, skip_check_array=True)
+        return matrix, offsets
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, lengths: Any = None) -> Self:
+        """Fit sequences.
+
+        Parameters
+        ----------
+        X : list of (length, n_features) arrays or CSR, or one stacked matrix
+        y : list of label sequences, or one stacked sequence
+            Labels of any hashable type.
+        sample_weight : array of shape (n_sequences,), optional
+        lengths : array of int, optional
+            Lengths of the sequences of a stacked X; without it, X is one sequence.
+        """
+        if self.loss not in _LOSSES:
+            raise InvalidData(f"loss = {self.loss!r}: give one of {sorted(_LOSSES)}")
+        matrix, offsets = self._sequences(X, lengths, reset=True)
+        if y is None:
+            raise InvalidData("ChainSVM requires y to be passed, but the target y is None")
+        self.classes_, codes = class_index(as_label_sequences(y, offsets))
+        weight = check_sample_weight(sample_weight, len(offsets) - 1)
+        structure = Chain(len(self.classes_), _LOSSES[self.loss], self.boundary)
+        self._split(self._train(structure, (matrix, offsets), codes, weight))
+        return self
+
+    def _split(self, w: np.ndarray) -> None:
+        labels, features = len(self.classes_), self.n_features_in_
+        nodes, pairs, ends = np.split(w, np.cumsum([features * labels, labels * labels]))
+        self.coef_ = np.ascontiguousarray(nodes.reshape(features, labels).T)
+        self.transition_ = pairs.reshape(labels, labels).copy()
+        self.start_, self.end_ = ends.reshape(2, labels) if self.boundary else np.zeros((2, labels))
+
+    def _joined(self) -> np.ndarray:
+        """The inverse of `_split`."""
+        ends = [self.start_, self.end_] if self.boundary else []
+        return np.concatenate([self.coef_.T.ravel(), self.transition_.ravel(), *ends])
+
+    def predict(self, X: Any, *, lengths: Any = None) -> list[np.ndarray] | np.ndarray:
+        """The best labels: one array per sequence, or one stacked array for a stacked X."""
+        check_is_fitted(self)
+        matrix, offsets = self._sequences(X, lengths, reset=False)
+        structure = Chain(len(self.classes_), boundary=self.boundary)
+        codes = bind(structure, (matrix, offsets)).predict(self._joined(), self._threads())
+        if isinstance(X, list | tuple):
+            return [self.classes_[sequence] for sequence in codes]
+        return self.classes_[np.concatenate(codes)]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, lengths: Any = None) -> float:
+        """Share of positions whose label is right."""
+        matrix, offsets = self._sequences(X, lengths, reset=False)
+        truth = as_label_sequences(y, offsets)
+        predicted = self.predict(matrix, lengths=np.diff(offsets))
+        right = np.array([a == b for a, b in zip(predicted, truth, strict=True)])
+        weight = check_sample_weight(sample_weight, len(offsets) - 1)
+        return float(np.average(right, weights=np.repeat(weight, np.diff(offsets))))
