@@ -155,7 +155,7 @@ def corrective_steps(planes, i, violation, stiffness, max_steps, change):
 
     The pair is the most violated plane and the least violated one that has weight. `violation` is
     kept current through the Gram matrix; `change` receives the change of each coefficient.
-    Returns the change of the summed loss, or 0 steps' worth when nothing is to be gained.
+    Returns the change of the summed loss, and |sum_q change[q] psi(q)|^2.
     """
     count = planes.count[i]
     start = planes.slot[i]
@@ -191,9 +191,13 @@ def corrective_steps(planes, i, violation, stiffness, max_steps, change):
         for q in range(count):
             violation[q] -= amount * (gram[q, up] - gram[q, down]) / stiffness
     loss_change = 0.0
+    length = 0.0
     for q in range(count):
-        loss_change += change[q] * planes.loss[start + q]
-    return loss_change
+        if change[q] != 0.0:
+            loss_change += change[q] * planes.loss[start + q]
+            for r in range(count):
+                length += change[q] * change[r] * gram[q, r]
+    return loss_change, length
 
 
 class Planes:
@@ -268,6 +272,12 @@ class Planes:
         """Multiply block i's coefficients by factor[i]."""
         blocks, places = self._live()
         self.arrays.coef[places] *= factor[blocks]
+
+    def complete(self, weight: np.ndarray) -> None:
+        """Give the truths what the coefficients lack of the blocks' weights."""
+        blocks, places = self._live()
+        sums = np.bincount(blocks, self.arrays.coef[places], minlength=len(weight))
+        self.arrays.coef[self.arrays.slot] += np.maximum(weight - sums, 0.0)
 
     def _live(self) -> tuple[np.ndarray, np.ndarray]:
         """Block and slot of each plane."""

@@ -29,6 +29,7 @@ _log = logging.getLogger("taut")
 _AVERAGING = 0.2  # weight of the newest w in the running average, once it has begun
 _PRECISION = 1e-9  # relative gaps above this are never blamed on floating-point numbers
 _PATIENCE = 20  # verifications without gain before precision is blamed
+_TRUST = (1e-3, 10.0)  # bounds of true over estimated gap: one wrong estimate is no lasting verdict
 
 
 def solve(
@@ -120,6 +121,8 @@ class _Run:
         self.state = solver.init(problem, rng)
         self.centre = MovingCentre(problem.n_features)
         self.average = np.zeros(problem.n_features)
+        self.U = np.zeros(problem.n_features)
+        self.alignment = 1.0
         self.averaged = 0
         self.history = History()
         self.iteration = 0
@@ -149,8 +152,12 @@ class _Run:
             def keep_going() -> bool:
                 return not interrupted.is_set() and time.perf_counter() < deadline
 
-            status = self.verdict()
+            status = self.verdict() or (Status.MAX_ITER if self.iteration >= max_iter else None)
             while status is None:
+                # Here and not after the pass: a run that stops, is saved and goes on with a higher
+                # limit takes the same steps as one that never stopped.
+                if self.iteration > 0:
+                    self.recentre(self.history.records[-1])
                 report = self.solver.pass_(
                     self.problem, self.state, self.centre.stiffness, keep_going
                 )
@@ -168,8 +175,6 @@ class _Run:
                         status = Status.TIME_LIMIT
                     elif self.iteration >= max_iter:
                         status = Status.MAX_ITER
-                    else:
-                        self.recentre(record)
                 if file is not None and (status is not None or file.due()):
                     file.save(*self.snapshot())
             if status not in (Status.CONVERGED, Status.STALLED):
@@ -186,6 +191,9 @@ class _Run:
         U = self.centre.dual_vector(w)
         dual = self.problem.dual(self.state.loss_sum, U)
         gap = report.gap + 0.5 * float(np.sum((w - U) ** 2))
+        moved = float(np.sum((U - self.U) ** 2))
+        self.alignment = moved / report.movement if report.movement > 0.0 else 1.0
+        self.U = U
         primal, exact = dual + gap, False
         if report.complete:
             self.averaged += 1
@@ -193,7 +201,9 @@ class _Run:
             if self.overestimate * gap <= 0.95 * self.tol * primal:
                 self.verify()
                 primal, dual, exact = self.best_primal, self.best_dual, True
-                self.overestimate = max((primal - dual) / gap, 1e-3) if gap > 0.0 else 1.0
+                if primal - dual > gap:
+                    self.state.wake()
+                self.overestimate = float(np.clip((primal - dual) / gap, *_TRUST)) if gap else 1.0
         self.seconds = time.perf_counter() - began
         record = Record(
             self.iteration, self.seconds, primal, dual, exact, self.oracle_calls,
@@ -230,14 +240,15 @@ class _Run:
         return None
 
     def recentre(self, record: Record) -> None:
-        """Move the centre between two passes; the first pass tells how strong it should be."""
-        w = self.state.w
-        if self.iteration == 1:
-            strength = self.solver.recentring
-            kappa = math.sqrt(self.state.curvature()) if strength == "auto" else float(strength)
-            self.centre.strengthen(kappa, w)
+        """Move the centre between two passes; each pass tells how strong it should be."""
+        w, strength = self.state.w, self.solver.recentring
+        if strength != "auto":
+            self.centre.strengthen(float(strength), w)
+        elif self.iteration == 1:
+            self.centre.begin(self.state.curvature(), w)
+        else:
+            self.centre.adapt(self.alignment, record.gap, w)
         self.centre.move(w)
-        self.centre.watch(record.gap, w)
 
     def result(self, status: Status) -> Result:
         """What the caller gets."""
@@ -256,12 +267,12 @@ class _Run:
     def snapshot(self) -> tuple[Arrays, dict[str, Any]]:
         """All that is needed to go on exactly from here."""
         arrays = {f"state.{name}": array for name, array in self.state.arrays().items()}
-        arrays |= {"average": self.average, "centre": self.centre.z, "best_w": self.best_w}
+        arrays |= {"average": self.average, "centre": self.centre.z, "best_w": self.best_w, "U": self.U}
         meta = {
             "random": self.rng.bit_generator.state,
             "history": self.history.to_dict(),
-            "centre": self.centre.settings(),
-            "numbers": {name: _json_number(getattr(self, name)) for name in _NUMBERS},
+            "centre": {name: str(value) for name, value in self.centre.settings().items()},
+            "numbers": {name: str(getattr(self, name)) for name in _NUMBERS},
         }
         return arrays, meta
 
@@ -272,7 +283,9 @@ class _Run:
         )
         self.average[:] = arrays["average"]
         self.best_w[:] = arrays["best_w"]
-        self.centre.resume(arrays["centre"], meta["centre"])
+        self.U = arrays["U"]
+        centre = {name: float(value) for name, value in meta["centre"].items()}
+        self.centre.resume(arrays["centre"], centre)
         self.rng.bit_generator.state = meta["random"]
         self.history = History.from_dict(meta["history"])
         for name, value in meta["numbers"].items():
@@ -280,14 +293,9 @@ class _Run:
 
 
 _NUMBERS = (
-    "averaged", "iteration", "oracle_calls", "seconds", "overestimate", "best_primal", "best_dual",
-    "fruitless",
+    "alignment", "averaged", "iteration", "oracle_calls", "seconds", "overestimate", "best_primal",
+    "best_dual", "fruitless",
 )  # fmt: skip
-
-
-def _json_number(value: float) -> float | str:
-    """JSON has no infinity; float() reads the word."""
-    return value if math.isfinite(value) else str(value)
 
 
 @contextmanager

@@ -42,9 +42,18 @@ class BlockDual(ABC):
 
     @abstractmethod
     def visit(
-        self, order: np.ndarray, w: np.ndarray, stiffness: float, exact: bool, gap: np.ndarray
-    ) -> float:
-        """Visit blocks in `order`, updating w and `gap`; return the change of the summed loss."""
+        self,
+        order: np.ndarray,
+        w: np.ndarray,
+        stiffness: float,
+        exact: bool,
+        gap: np.ndarray,
+        sums: np.ndarray,
+    ) -> None:
+        """Visit blocks in `order`, updating w and `gap`, and adding to `sums` block by block.
+
+        sums[0] is the summed loss, sums[1] the sum of the squared lengths of the blocks' moves of U.
+        """
 
     @abstractmethod
     def vector(self) -> np.ndarray:
@@ -71,26 +80,29 @@ class BlockDual(ABC):
     def restore(self, arrays: Arrays, factor: np.ndarray) -> None:
         """Take dual variables from `arrays`, block i's multiplied by factor[i]."""
 
+    @abstractmethod
+    def complete(self) -> None:
+        """Give the truths what the dual variables lack of the blocks' weights."""
+
 
 @kernel
 def _exact_pass(
-    oracles, exact_step, data, all_labels, order, weight, w, stiffness, work, alpha, gap
+    oracles, exact_step, data, all_labels, order, weight, w, stiffness, work, alpha, gap, sums
 ):
-    """Visit blocks in order; the exact block step over all labels. Returns the loss change."""
+    """Visit blocks in order; the exact block step over all labels."""
     n_labels = all_labels.shape[0]
     change = np.empty(n_labels)
-    loss_change = 0.0
     for i in order:
         oracles.prepare(data, i, w, work)
-        gap[i], more = exact_step(data, i, work, weight[i], stiffness, alpha[i], change)
+        gap[i], loss, length = exact_step(data, i, work, weight[i], stiffness, alpha[i], change)
         moved = False
         for k in range(n_labels):
             change[k] /= -stiffness
             moved |= change[k] != 0.0
         if moved:
             oracles.add_features(data, i, all_labels, change, w)
-            loss_change += more
-    return loss_change
+            sums[0] += loss
+            sums[1] += length
 
 
 @kernel
@@ -119,17 +131,18 @@ class EnumeratedDual(BlockDual):
         blocks, structure = self.data.blocks, self.data.structure
         self.exact_step = structure.oracle("exact_step", blocks.data)
         self.inner = structure.oracle("inner", blocks.data)
-        self.all_labels = self.data.structure.all_labels
+        self.all_labels = structure.all_labels
         self.work = np.empty(blocks.work_size)
         self.alpha = np.zeros((problem.n_blocks, len(self.all_labels)))
         # All weight on the truth, where it is one of the labels: U = 0.
-        self.is_truth = (self.all_labels[None, :, 0] == blocks.truth[:, None]).nonzero()
+        truth = blocks.truth.reshape(problem.n_blocks, 1, -1)
+        self.is_truth = (self.all_labels[None] == truth).all(axis=2).nonzero()
         self.alpha[self.is_truth] = self.weight[self.is_truth[0]]
 
-    def visit(self, order, w, stiffness, exact, gap):
-        return _exact_pass(
+    def visit(self, order, w, stiffness, exact, gap, sums):
+        _exact_pass(
             self.data.oracles, self.exact_step, self.data.blocks.data, self.all_labels, order,
-            self.weight, w, stiffness, self.work, self.alpha, gap,
+            self.weight, w, stiffness, self.work, self.alpha, gap, sums,
         )  # fmt: skip
 
     def vector(self):
@@ -156,6 +169,10 @@ class EnumeratedDual(BlockDual):
 
     def restore(self, arrays, factor):
         self.alpha[:] = arrays["alpha"] * factor[:, None]
+
+    def complete(self):
+        lacking = np.maximum(self.weight - self.alpha.sum(axis=1), 0.0)
+        self.alpha[self.is_truth] += lacking[self.is_truth[0]]
 
 
 @kernel
@@ -208,13 +225,12 @@ def _choose_gram_row(inner, *_):
 @kernel
 def _plane_pass(
     oracles, inner, data, offsets, truth, order, weight, w, stiffness, exact, max_steps, planes,
-    work, spare, scratch, gap, progress,
+    work, spare, scratch, gap, sums, progress,
 ):  # fmt: skip
     """Visit blocks in order from progress[0]; stop before a block when the pools must grow.
 
     A visit: violations of the stored planes; the oracle's plane, when `exact` and when it beats them;
-    corrective steps. Returns the change of the summed loss; progress[0] is the next position and
-    progress[1] counts the oracle calls.
+    corrective steps. progress[0] is the next position.
     """
     longest = 0
     for i in range(offsets.shape[0] - 1):
@@ -224,7 +240,6 @@ def _plane_pass(
     violation = np.empty(most)
     change = np.empty(most)
     row = np.empty(most)
-    loss_change = 0.0
     while progress[0] < order.shape[0]:
         i = order[progress[0]]
         if exact and not make_room(planes, i):
@@ -250,7 +265,6 @@ def _plane_pass(
             mean += planes.coef[start + q] * value
             worst = max(worst, value)
         if exact:
-            progress[1] += 1
             value = oracles.argmax(data, i, w, work, 1.0, found[:size]) - base
             # A label that is stored already comes back with the same value up to rounding.
             if value > worst + 1e-12 * (1.0 + abs(worst)):
@@ -264,7 +278,9 @@ def _plane_pass(
                     gram[q, new] = row[q]
                 count = new + 1
             gap[i] = weight[i] * worst - mean
-        loss_change += corrective_steps(planes, i, violation, stiffness, max_steps, change)
+        loss, length = corrective_steps(planes, i, violation, stiffness, max_steps, change)
+        sums[0] += loss
+        sums[1] += length
         moved = False
         for q in range(count):
             moved |= change[q] != 0.0
@@ -272,7 +288,6 @@ def _plane_pass(
         if moved:
             oracles.add_features(data, i, labels[:count], change[:count], w)
         progress[0] += 1
-    return loss_change
 
 
 @kernel
@@ -321,7 +336,7 @@ class _WithPlanes(BlockDual):
         return out
 
     def revisitable(self):
-        return self.planes.arrays.count > 1
+        return (self.planes.arrays.count > 1) & (self.weight > 0.0)
 
     def arrays(self):
         return dict(self.planes.arrays._asdict())
@@ -329,6 +344,9 @@ class _WithPlanes(BlockDual):
     def restore(self, arrays, factor):
         self.planes.arrays = PlaneArrays(*(arrays[name].copy() for name in PlaneArrays._fields))
         self.planes.rescale(factor)
+
+    def complete(self):
+        self.planes.complete(self.weight)
 
 
 class PlaneDual(_WithPlanes):
@@ -345,16 +363,16 @@ class PlaneDual(_WithPlanes):
         self.work, self.spare = np.empty(blocks.work_size), np.empty(blocks.work_size)
         self.scratch = np.zeros(0 if self.inner else self.data.n_features)
 
-    def visit(self, order, w, stiffness, exact, gap):
-        blocks, progress, loss_change = self.data.blocks, np.zeros(2, dtype=np.int64), 0.0
+    def visit(self, order, w, stiffness, exact, gap, sums):
+        blocks, progress = self.data.blocks, np.zeros(1, dtype=np.int64)
         while True:
-            loss_change += _plane_pass(
+            _plane_pass(
                 self.data.oracles, self.inner, blocks.data, blocks.offsets, blocks.truth, order,
                 self.weight, w, stiffness, exact, self.max_steps, self.planes.arrays,
-                self.work, self.spare, self.scratch, gap, progress,
+                self.work, self.spare, self.scratch, gap, sums, progress,
             )  # fmt: skip
             if progress[0] == len(order):
-                return loss_change
+                return
             self.planes.grow()
 
     def vector(self):
@@ -375,12 +393,12 @@ class PythonDual(_WithPlanes):
         self.planes = Planes(self.weight, np.zeros(n, dtype=np.int32), np.arange(n + 1))
         self.psi: dict[int, tuple[np.ndarray, np.ndarray]] = {0: nothing}
 
-    def visit(self, order, w, stiffness, exact, gap):
-        loss_change = sum(self._visit(i, w, stiffness, exact, gap) for i in order)
+    def visit(self, order, w, stiffness, exact, gap, sums):
+        for i in order:
+            sums += self._visit(i, w, stiffness, exact, gap)
         if len(self.psi) > 2 * self.planes.arrays.count.sum():
             live = set(self.planes.numbers().tolist())
             self.psi = {number: psi for number, psi in self.psi.items() if number in live}
-        return loss_change
 
     def _visit(self, i, w, stiffness, exact, gap):
         while exact and not make_room(self.planes.arrays, i):
@@ -398,13 +416,13 @@ class PythonDual(_WithPlanes):
                 violation.append(value)
                 stored.append((self._append(i, psi, loss), loss))
         change = np.empty(len(violation))
-        loss_change = corrective_steps(
+        sums = corrective_steps(
             planes, i, np.array(violation), stiffness, self.max_steps, change
         )
         for ((where, values), _loss), amount in zip(stored, change, strict=True):
             if amount:
                 w[where] += amount / stiffness * values
-        return loss_change
+        return sums
 
     def _stored(self, i):
         """Sparse psi and loss of each plane of block i."""

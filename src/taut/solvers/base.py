@@ -27,6 +27,9 @@ class PassReport:
     gap : float
         Sum over blocks of C_i hinge_i - sum_y a_iy violation_i(y), each as seen when last visited:
         an estimate of P(w) - D(a) - 1/2 |w - U|^2, and exact when w stood still.
+    movement : float
+        Sum over visits of the squared length of the visit's move of U: beside the squared length of
+        the whole pass's move it tells whether blocks undo each other's steps.
     complete : bool
         Whether the pass called the exact oracle and was not cut short, so that `gap` may be trusted
         enough to be verified.
@@ -34,6 +37,7 @@ class PassReport:
     """
 
     gap: float
+    movement: float
     complete: bool
     oracle_calls: int
 
@@ -50,6 +54,9 @@ class DualState(ABC):
     @abstractmethod
     def dual_vector(self) -> np.ndarray:
         """U = sum_iy a_iy psi_i(y), computed afresh from the dual variables."""
+
+    def wake(self) -> None:
+        """The gap that the passes reported was too small: look at all blocks in the next one."""
 
     @abstractmethod
     def arrays(self) -> Arrays:

@@ -28,7 +28,7 @@ class CoordinateState(DualState):
         self.passes = 0
         self.gap = np.full(n, np.inf)  # as seen at the last visit
         self.interval = np.ones(n, dtype=np.int64)
-        self.due = np.zeros(n, dtype=np.int64)  # the pass of the next visit
+        self.due = np.full(n, -1, dtype=np.int64)  # the pass of the next visit; -1 for certain
         self.gap[duals.weight == 0.0] = 0.0
         self.due[duals.weight == 0.0] = np.iinfo(np.int64).max
 
@@ -42,9 +42,9 @@ class CoordinateState(DualState):
         return float(np.mean(self.duals.weight * self.duals.curvature()))
 
     def wake(self) -> None:
-        """Visit all blocks in the next pass."""
+        """Visit all blocks in the next pass with the oracle."""
         self.interval[:] = 1
-        self.due[self.duals.weight > 0.0] = 0
+        self.due[self.duals.weight > 0.0] = -1
 
     def arrays(self) -> Arrays:
         """Everything, as named arrays."""
@@ -74,6 +74,7 @@ class CoordinateState(DualState):
             )
         old = arrays["weight"]
         self.duals.restore(arrays, self.duals.weight / np.where(old > 0.0, old, 1.0))
+        self.duals.complete()
         self.w[:] = self.dual_vector()
 
 
@@ -158,24 +159,27 @@ class DualCoordinate(Solver):
         exact = not state.duals.cached_visits or state.passes % (1 + self.cached_passes) == 0
         candidates = state.due <= state.passes if exact else state.duals.revisitable()
         order = self._order(np.flatnonzero(candidates), state)
+        sums = np.array([state.loss_sum, 0.0])
         visited = _in_chunks(
             order,
-            lambda part: state.duals.visit(part, state.w, stiffness, exact, state.gap),
-            state,
+            lambda part: state.duals.visit(part, state.w, stiffness, exact, state.gap, sums),
             keep_going,
         )
         if exact:
             self._schedule(state, order[:visited])
         state.passes += 1
+        state.loss_sum = float(sums[0])
         return PassReport(
             gap=float(state.gap.sum()),
+            movement=float(sums[1]),
             complete=exact and visited == len(order),
             oracle_calls=visited if exact else 0,
         )
 
     def _order(self, blocks: np.ndarray, state: CoordinateState) -> np.ndarray:
         gaps = state.gap[blocks]
-        if self.sampling == "permutation" or not np.isfinite(gaps).all() or gaps.sum() <= 0.0:
+        certain = self.sampling == "permutation" or (state.due[blocks] < 0).any()
+        if certain or gaps.sum() <= 0.0:
             return state.rng.permutation(blocks)
         # A tenth of the draws is uniform, because a gap is as old as the block's last visit.
         odds = 0.9 * gaps / gaps.sum() + 0.1 / len(blocks)
@@ -192,13 +196,13 @@ class DualCoordinate(Solver):
         state.due[visited] = state.passes + step * state.interval[visited]
 
 
-def _in_chunks(order, visit, state, keep_going) -> int:
+def _in_chunks(order, visit, keep_going) -> int:
     """Visit in parts of a fraction of a second, asking between them; return how many were visited."""
     size, done = 64, 0
     while done < len(order):
         started = time.perf_counter()
         part = order[done : done + size]
-        state.loss_sum += visit(part)
+        visit(part)
         done += len(part)
         if not keep_going():
             break

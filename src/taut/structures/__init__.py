@@ -2,7 +2,16 @@
 
 from taut.structures.base import Blocks, CompiledStructure, Structure
 from taut.structures.chain import Chain
+from taut.structures.check import check_structure
 from taut.structures.multiclass import Multiclass
 from taut.structures.scalar import Scalar
 
-__all__ = ["Blocks", "Chain", "CompiledStructure", "Multiclass", "Scalar", "Structure"]
+__all__ = [
+    "Blocks",
+    "Chain",
+    "CompiledStructure",
+    "Multiclass",
+    "Scalar",
+    "Structure",
+    "check_structure",
+]

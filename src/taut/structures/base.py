@@ -123,7 +123,7 @@ def _signatures(data: types.Type) -> dict[str, Any]:
         "score": number(data, index, _W, _W, _LABEL),
         "add_features": types.void(data, index, _LABELS, _W, _W),
         "inner": number(data, index, _LABEL, _LABEL),
-        "exact_step": types.UniTuple(number, 2)(data, index, _W, number, number, _W, _W),
+        "exact_step": types.UniTuple(number, 3)(data, index, _W, number, number, _W, _W),
     }
 
 
@@ -146,8 +146,9 @@ class CompiledStructure(ABC):
     - `inner(data, i, a, b)` returns <psi_i(a), psi_i(b)>;
     - `exact_step(data, i, work, weight, stiffness, alpha, change)`, for structures with few labels:
       after `prepare`, maximises the block's dual over the weights `alpha` of all `n_labels` labels,
-      writes how they changed into `change`, and returns the block's duality gap before the step and the
-      change of its summed loss. Row q of `all_labels` is the label of alpha[q]. Needs `inner`.
+      writes how they changed into `change`, and returns the block's duality gap before the step,
+      the change of its summed loss, and |sum_q change[q] psi(q)|^2. Row q of `all_labels` is the
+      label of alpha[q].
 
     And methods that carry data in and predictions out: `encode`, `decode`.
     """

@@ -15,27 +15,31 @@ def project_on_simplex(point, total, out):
     """Euclidean projection of `point` onto {out >= 0, sum out = total}.
 
     Michelot's iteration: drop what lies below the threshold until nothing does. The number of kept
-    entries only falls, so it ends after at most as many rounds as there are entries.
+    entries falls in each round, so there are at most as many rounds as entries. Entries are taken
+    relative to the largest: beside large ones `total` would be lost in rounding, and with it the
+    feasibility on which certificates rest.
     """
     size = point.shape[0]
     largest = point[0]
     for k in range(1, size):
         largest = max(largest, point[k])
-    threshold = largest - total
-    kept = 0
+    for k in range(size):
+        out[k] = point[k] - largest
+    threshold = -total
+    kept = size + 1
     while True:
         above = 0.0
         count = 0
         for k in range(size):
-            if point[k] > threshold:
-                above += point[k]
+            if out[k] > threshold:
+                above += out[k]
                 count += 1
-        if count == kept or count == 0:
+        if count == 0 or count >= kept:  # rounding alone could let the number rise again
             break
         kept = count
         threshold = (above - total) / count
     for k in range(size):
-        out[k] = max(point[k] - threshold, 0.0)
+        out[k] = max(out[k] - threshold, 0.0)
 
 
 class Multiclass(CompiledStructure):
@@ -191,12 +195,14 @@ class Multiclass(CompiledStructure):
             for k in range(n_classes):
                 change[k] = weight if k == argbest else 0.0
         loss_change = 0.0
+        length = 0.0
         for k in range(n_classes):
             new = change[k]
             change[k] = new - alpha[k]
             alpha[k] = new
             loss_change += change[k] * cost[k]
-        return gap, loss_change
+            length += change[k] ** 2
+        return gap, loss_change, length * norms[i]
 
 
 def check_cost(cost: np.ndarray | None, n_classes: int) -> np.ndarray:

@@ -116,4 +116,4 @@ class Scalar(CompiledStructure):
             new = weight if violation > 0.0 else 0.0
         change[0] = new - alpha[0]
         alpha[0] = new
-        return gap, change[0] * margin
+        return gap, change[0] * margin, change[0] ** 2 * norm

@@ -1,0 +1,162 @@
+"""The laws of a structure, tested on the user's own data by enumeration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from taut.structures._examples import PRECISION, Candidates, Example, examples
+from taut.structures.base import CompiledStructure, Structure
+
+
+def check_structure(
+    structure: Structure | CompiledStructure,
+    X: Any,
+    y: Any,
+    *,
+    candidates: Candidates | None = None,
+    n_examples: int = 5,
+    n_weights: int = 5,
+    random_state: int | np.random.Generator | None = 0,
+) -> None:
+    """Test the laws of a structure on some examples, and raise the first that is broken.
+
+    A structure that breaks them trains a wrong model under a wrong certificate. The laws: the loss
+    is zero for the truth and never negative; features are finite and of one length; the argmax is
+    the argmax, with the loss and without; w and the data stay as they are. For a compiled structure
+    also: `argmax` returns its label's value, `score` is <w, features>, `add_features` is linear,
+    `inner` is the inner product, `exact_step` maximises the block's dual, and nothing is written
+    outside the arrays.
+
+    Parameters
+    ----------
+    structure : Structure or CompiledStructure
+    X, y : object
+        Data in the form that the structure takes; the first examples are used.
+    candidates : callable or array, optional
+        The labels among which the argmax must be the best. Plain structures: a function of x that
+        returns labels. Compiled ones: an integer array with a label per row, or a function of the
+        block's number that returns one. By default `all_labels` where the structure has an
+        `exact_step`; otherwise what the argmax itself finds under many random weights, a weaker
+        test, which an argmax that never finds the best label may pass.
+    n_examples : int, default=5
+        Examples to test.
+    n_weights : int, default=5
+        Random weights for each of them, besides w = 0.
+    random_state : int or Generator, default=0
+
+    Raises
+    ------
+    InvalidStructure
+        A law is broken; the message says which, where, and what to do.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taut import Structure, check_structure
+    >>> class Sign(Structure):
+    ...     def features(self, x, label):
+    ...         return label * x
+    ...     def loss(self, truth, label):
+    ...         return float(truth != label)
+    ...     def argmax(self, x, w, truth=None):
+    ...         return 1 if w @ x > 0 else -1
+    >>> check_structure(Sign(), np.eye(2), [1, -1], candidates=lambda x: (1, -1))
+    Traceback (most recent call last):
+        ...
+    taut.errors.InvalidStructure: Sign.argmax on example 1: with the truth it returns -1, whose
+    score + loss is 0, while 1 has 1; return the label of highest score + loss
+    """
+    rng = np.random.default_rng(random_state)
+    n_features = None
+    for example in examples(structure, X, y, candidates, n_examples):
+        phi = _features(example, example.truth, n_features)
+        n_features = len(phi)
+        weights = _weights(n_weights, phi, rng)
+        example.enumerate_labels(n_features, rng)
+        losses = _losses(example)
+        scores, sizes = _scores(example, weights)
+        for w, score, size in zip(weights, scores, sizes, strict=True):
+            _check_argmax(example, w, score + losses, size + losses, with_loss=True)
+            _check_argmax(example, w, score, size, with_loss=False)
+        example.check_more(weights, scores, sizes, rng)
+        example.check_untouched()
+
+
+def _weights(n_weights: int, phi: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """w = 0, where the loss alone decides, and weights under which it counts much, some, little."""
+    scale = np.geomspace(0.1, 10.0, n_weights) / (np.linalg.norm(phi) or 1.0)
+    return np.vstack([np.zeros(len(phi)), scale[:, None] * rng.normal(size=(n_weights, len(phi)))])
+
+
+def _losses(example: Example) -> np.ndarray:
+    """The loss of each label, the truth's first."""
+    losses = np.array([example.loss(label) for label in example.labels])
+    if abs(losses[0]) > PRECISION:
+        example.fail(
+            "loss", f"the truth {example.name(example.truth)} costs {losses[0]:g}", "return 0"
+        )
+    for label, loss in zip(example.labels, losses, strict=True):
+        if not 0.0 <= loss < np.inf:
+            example.fail(
+                "loss", f"label {example.name(label)} costs {loss:g}", "return a finite number >= 0"
+            )
+    return losses
+
+
+def _features(example: Example, label: Any, n_features: int | None) -> np.ndarray:
+    phi = example.features(label)
+    if phi.ndim != 1 or len(phi) != (n_features or len(phi)):
+        first = "" if n_features is None else f", those of example 0's truth ({n_features},)"
+        example.fail(
+            example.features_name,
+            f"those of label {example.name(label)} have shape {phi.shape}{first}",
+            "return a 1-D array of one length for all inputs",
+        )
+    if not np.isfinite(phi).all():
+        where = int(np.flatnonzero(~np.isfinite(phi))[0])
+        example.fail(
+            example.features_name,
+            f"feature {where} of label {example.name(label)} is {phi[where]}",
+            "return finite numbers",
+        )
+    return phi
+
+
+def _scores(example: Example, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """<w, phi(label)>, and the sum of the sizes of its terms, for each w and label."""
+    scores = np.empty((2, len(weights), len(example.labels)))
+    for q, label in enumerate(example.labels):
+        phi = _features(example, label, weights.shape[1])
+        scores[0, :, q], scores[1, :, q] = weights @ phi, np.abs(weights) @ np.abs(phi)
+    return scores[0], scores[1]
+
+
+def _check_argmax(
+    example: Example, w: np.ndarray, values: np.ndarray, sizes: np.ndarray, with_loss: bool
+) -> None:
+    given = w.copy()
+    label, claimed = example.argmax(given, with_loss)
+    what = "score + loss" if with_loss else "score"
+    how = "with the truth" if with_loss else "without the truth"
+    if not np.array_equal(w, given):
+        example.fail("argmax", f"{how} it modifies w", "work on a copy of w")
+    phi = _features(example, label, len(w))
+    value = float(w @ phi) + with_loss * example.loss(label)
+    slack = PRECISION * (1.0 + sizes.max() + np.abs(w) @ np.abs(phi))
+    best = int(values.argmax())
+    if not values[best] <= value + slack:
+        example.fail(
+            "argmax",
+            f"{how} it returns {example.name(label)}, whose {what} is {value:.9g}, while "
+            f"{example.name(example.labels[best])} has {values[best]:.9g}",
+            f"return the label of highest {what}",
+        )
+    if claimed is not None and not abs(claimed - value) <= slack:
+        example.fail(
+            "argmax",
+            f"{how} it returns the value {claimed:.9g} for {example.name(label)}, whose {what} is "
+            f"{value:.9g}",
+            f"return the {what} of the label",
+        )

@@ -1,0 +1,172 @@
+"""The lists whose products are tested: a structure or a solver is one line here.
+
+A case is a problem small enough to enumerate. Its blocks can be repeated and left out, and come
+with psi and losses from `reference`, in the layout of w that the library uses.
+"""
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from own_structures import CompiledTags, CompiledTagsWithInner, Tags
+from reference import binary_blocks, chain_blocks, multiclass_blocks
+from taut import Problem
+from taut.solvers import DualCoordinate
+from taut.structures import Chain, Multiclass, Scalar
+
+
+@dataclass(frozen=True)
+class Case:
+    """Blocks (xs[i], ys[i]) of a structure.
+
+    `pack` turns lists of x and y into what the structure takes, `enumerated` into psi and losses;
+    `labels` gives all labels of a block, in the order of psi, as int32 rows or as the user's own.
+    """
+
+    structure: Any
+    xs: list
+    ys: list
+    pack: Callable
+    enumerated: Callable
+    labels: Callable
+
+    @property
+    def n_blocks(self):
+        return len(self.xs)
+
+    def data(self, blocks=None):
+        """X and y of these blocks, all by default."""
+        blocks = range(self.n_blocks) if blocks is None else blocks
+        return self.pack([self.xs[i] for i in blocks], [self.ys[i] for i in blocks])
+
+    def problem(self, C=1.0, sample_weight=None, blocks=None):
+        return Problem(self.structure, *self.data(blocks), C=C, sample_weight=sample_weight)
+
+    @cached_property
+    def reference(self):
+        """psi and losses of all labels of all blocks."""
+        return self.enumerated(self.xs, self.ys)
+
+
+def _rows(kind):
+    """Pack rows of numbers and one number for each as a matrix of some kind and an array."""
+    return lambda xs, ys: (kind(np.array(xs)), np.array(ys))
+
+
+def _csr(X):
+    return sp.csr_array(X * (np.abs(X) > 0.4))
+
+
+def _sparse_rows(rng, n, d):
+    """Rows that `_csr` takes as they are."""
+    X = rng.normal(size=(n, d))
+    return X * (np.abs(X) > 0.4)
+
+
+def scalar(kind=np.asarray, bias=0.0):
+    rng = np.random.default_rng(1)
+    return Case(
+        Scalar(bias=bias),
+        list(_sparse_rows(rng, 9, 3)),
+        list(rng.choice([-1.0, 1.0], 9)),
+        _rows(kind),
+        lambda xs, ys: binary_blocks(np.array(xs), np.array(ys), bias),
+        lambda i: np.array([[1]], dtype=np.int32),
+    )
+
+
+def multiclass(kind=np.asarray, bias=0.0, costs=False, n_classes=4):
+    rng = np.random.default_rng(2)
+    cost = rng.uniform(0.5, 2.0, size=(n_classes, n_classes)) * (1.0 - np.eye(n_classes))
+    cost = cost if costs else None
+    # Exact in single precision, so that one reference serves both.
+    xs = _sparse_rows(rng, 9, 3).astype(np.float32).astype(np.float64)
+    return Case(
+        Multiclass(n_classes, cost, bias),
+        list(xs),
+        list(rng.integers(n_classes, size=9)),
+        _rows(kind),
+        lambda xs, ys: multiclass_blocks(np.array(xs), np.array(ys), n_classes, cost, bias),
+        lambda i: np.arange(n_classes, dtype=np.int32)[:, None],
+    )
+
+
+def chain(kind=np.asarray, normalize=False, boundary=False, n_labels=3):
+    rng = np.random.default_rng(3)
+    lengths = (1, 4, 2, 3, 3, 1)
+    ys = [rng.integers(n_labels, size=length) for length in lengths]
+
+    def pack(xs, ys):
+        offsets = np.cumsum([0] + [len(y) for y in ys])
+        return (kind(np.vstack(xs)), offsets), np.concatenate(ys)
+
+    def labels(i):
+        return np.array(list(itertools.product(range(n_labels), repeat=lengths[i])), dtype=np.int32)
+
+    return Case(
+        Chain(n_labels, normalize, boundary),
+        [_sparse_rows(rng, length, 2) for length in lengths],
+        ys,
+        pack,
+        lambda xs, ys: chain_blocks(xs, ys, n_labels, normalize, boundary),
+        labels,
+    )
+
+
+def tags(structure=CompiledTags, n_tags=3):
+    rng = np.random.default_rng(4)
+    plain = Tags(n_tags)
+
+    def enumerated(xs, ys):
+        phi = [np.array([plain.features(x, label) for label in plain.subsets]) for x in xs]
+        psi = [plain.features(x, y) - p for x, y, p in zip(xs, ys, phi, strict=True)]
+        losses = [np.array([plain.loss(y, label) for label in plain.subsets], float) for y in ys]
+        return psi, losses
+
+    return Case(
+        structure(n_tags),
+        list(rng.normal(size=(8, 2))),
+        [tuple(bits) for bits in rng.integers(2, size=(8, n_tags)).tolist()],
+        lambda xs, ys: (np.array(xs), list(ys)),
+        enumerated,
+        lambda i: plain.subsets if structure is Tags else np.array(plain.subsets, dtype=np.int32),
+    )
+
+
+def _single(X):
+    return np.asarray(X, dtype=np.float32)
+
+
+STRUCTURES = {
+    "scalar": scalar(),
+    "scalar-bias": scalar(bias=0.5),
+    "scalar-csr": scalar(_csr),
+    "scalar-csr-bias": scalar(_csr, bias=2.0),
+    "multiclass": multiclass(),
+    "multiclass-bias": multiclass(bias=0.5),
+    "multiclass-cost": multiclass(costs=True),
+    "multiclass-single": multiclass(_single, bias=1.0),
+    "multiclass-csr": multiclass(_csr),
+    "multiclass-csr-cost-bias": multiclass(_csr, costs=True, bias=2.0),
+    "chain": chain(),
+    "chain-normalize": chain(normalize=True),
+    "chain-boundary": chain(boundary=True),
+    "chain-csr": chain(_csr),
+    "chain-csr-normalize-boundary": chain(_csr, normalize=True, boundary=True),
+    "tags-plain": tags(Tags),
+    "tags-compiled": tags(CompiledTags),
+    "tags-inner": tags(CompiledTagsWithInner),
+}
+
+SOLVERS = {
+    "default": DualCoordinate(),
+    "recentring-0": DualCoordinate(recentring=0.0),
+    "shrink-0": DualCoordinate(shrink=0.0),
+    "sampling-gap": DualCoordinate(sampling="gap"),
+    "cached-0": DualCoordinate(cached_passes=0),
+}

@@ -1,0 +1,293 @@
+"""Every solver on every structure: the optimum, the certificate, the dual point behind it."""
+
+import dataclasses
+import functools
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from cases import SOLVERS, STRUCTURES
+from reference import dual, primal, solve_qp
+from taut import Problem, Status, solve
+from taut.errors import InvalidData
+from taut.solvers import DualCoordinate, dual_coordinate
+from taut.structures import Multiclass, Scalar
+
+# One structure for each form of the dual variables.
+FORMS = ["scalar-bias", "multiclass-csr-cost-bias", "chain", "tags-plain", "tags-compiled"]
+
+
+def run(problem, solver=None, **options):
+    return solve(problem, solver, **{"tol": 1e-8, "max_iter": 5000, "random_state": 0} | options)
+
+
+@functools.cache
+def solved(structure, solver="default"):
+    return run(STRUCTURES[structure].problem(), SOLVERS[solver])
+
+
+def optimum(case, weights):
+    return solve_qp(*case.reference, weights, rtol=1e-7)[0]
+
+
+def dual_point(case, state):
+    """The weights of all enumerated labels, read off a solver's state."""
+    if "alpha" in state:
+        return list(state["alpha"])
+    return [block_point(case, state, i) for i in range(case.n_blocks)]
+
+
+def block_point(case, state, i):
+    psi, losses = (part[i] for part in case.reference)
+    alpha = np.zeros(len(losses))
+    start, size = state["slot"][i], state["label_size"][i]
+    for q in range(state["count"][i]):
+        label = state["labels"][state["text"][i] + q * size :][:size]
+        if "psi_number" in state:  # the label is the number of a stored psi
+            differs = np.abs(psi - stored_psi(state, label[0])).sum(axis=1)
+            differs += np.abs(losses - state["loss"][start + q])
+        else:
+            differs = np.abs(case.labels(i) - label).sum(axis=1)
+        assert differs.min() < 1e-12
+        alpha[differs.argmin()] += state["coef"][start + q]
+    return alpha
+
+
+def stored_psi(state, number):
+    where = int(np.flatnonzero(state["psi_number"] == number)[0])
+    stop = state["psi_size"][: where + 1].sum()
+    part = slice(stop - state["psi_size"][where], stop)
+    psi = np.zeros(len(state["w"]))
+    psi[state["psi_where"][part]] = state["psi_value"][part]
+    return psi
+
+
+def assert_feasible(case, alphas, weights):
+    for alpha, weight in zip(alphas, weights, strict=True):
+        assert alpha.min() >= 0.0
+        if len(alpha) > 1:
+            assert_allclose(alpha.sum(), weight, rtol=1e-12)
+        else:  # the truth is no candidate
+            assert alpha[0] <= weight
+
+
+def assert_optimal(case, result, weights, rtol=1e-6):
+    best = optimum(case, weights)
+    assert result.certificate.status is Status.CONVERGED
+    assert_allclose(result.certificate.primal, best, rtol=rtol)
+    assert_allclose(primal(result.w, *case.reference, weights), best, rtol=rtol)
+
+
+@pytest.fixture(params=STRUCTURES)
+def structure(request):
+    return request.param
+
+
+@pytest.fixture
+def case(structure):
+    return STRUCTURES[structure]
+
+
+@pytest.fixture
+def ones(case):
+    return np.ones(case.n_blocks)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+class TestSolution:
+    def test_is_the_optimum(self, structure, solver, case, ones):
+        assert_optimal(case, solved(structure, solver), ones)
+
+    def test_certificate_is_true(self, structure, solver, case, ones):
+        result = solved(structure, solver)
+        certificate = result.certificate
+        assert certificate.exact
+        assert -1e-12 <= certificate.relative_gap <= 1e-8
+        assert certificate.dual <= optimum(case, ones) * (1.0 + 1e-10)
+        assert_allclose(
+            certificate.primal, primal(result.w, *case.reference, ones), rtol=1e-12, atol=1e-12
+        )
+
+    def test_dual_point_is_feasible_and_gives_the_dual(self, structure, solver, case, ones):
+        result = solved(structure, solver)
+        alphas = dual_point(case, result.state)
+        assert_feasible(case, alphas, ones)
+        value = dual(alphas, *case.reference)
+        # The certificate keeps the best dual of all that were verified.
+        slack = 1e-12 * (1.0 + abs(value))
+        assert value <= result.certificate.dual + slack
+        assert result.certificate.dual - value <= result.certificate.gap + slack
+        if solver == "recentring-0":
+            U = sum(a @ p for a, p in zip(alphas, case.reference[0], strict=True))
+            assert_allclose(value, result.certificate.dual, rtol=1e-12)
+            assert_allclose(result.state["w"], U, atol=1e-10)
+
+    def test_no_primal_lies_below_a_certified_dual(self, structure, solver, case):
+        records = solved(structure, solver).history.records
+        bounds = [record.dual for record in records if record.exact]
+        bounds.append(solved(structure, solver).certificate.dual)
+        for record in records:
+            if record.exact:
+                assert record.primal >= max(bounds) * (1.0 - 1e-12)
+            assert record.dual <= record.primal * (1.0 + 1e-12)
+            assert record.dual <= solved(structure, solver).certificate.primal * (1.0 + 1e-12)
+
+    def test_same_seed_same_result(self, structure, solver, case):
+        first, again = solved(structure, solver), run(case.problem(), SOLVERS[solver])
+        assert_array_equal(first.w, again.w)
+        assert_array_equal(first.history["dual"], again.history["dual"])
+        assert first.state.keys() == again.state.keys()
+        for name, array in first.state.items():
+            if name not in ("coef", "loss", "gram", "labels"):  # their unused parts may differ
+                assert_array_equal(array, again.state[name], err_msg=name)
+
+
+def test_dual_never_falls_without_a_centre(structure):
+    duals = solved(structure, "recentring-0").history["dual"]
+    assert (np.diff(duals) >= -1e-12 * np.abs(duals[1:])).all()
+
+
+@pytest.mark.parametrize("weights", ["doubled", "uneven", "some are zero"])
+def test_weights_count_blocks(case, weights, rng):
+    n = case.n_blocks
+    weight = {
+        "doubled": 1.0 + (np.arange(n) % 2),
+        "uneven": rng.uniform(0.1, 3.0, size=n),
+        "some are zero": 1.0 * (np.arange(n) % 3 > 0),
+    }[weights]
+    result = run(case.problem(2.0, weight))
+    assert_optimal(case, result, 2.0 * weight)
+    if weights != "uneven":
+        blocks = np.repeat(np.arange(n), weight.astype(int))
+        repeated = run(case.problem(2.0, blocks=blocks))
+        assert_allclose(repeated.certificate.primal, result.certificate.primal, rtol=1e-7)
+        assert_allclose(repeated.w, result.w, atol=1e-3)
+
+
+def test_no_weight_at_all(case, ones):
+    result = run(case.problem(1.0, 0.0 * ones))
+    assert result.certificate.status is Status.CONVERGED
+    assert result.certificate.primal == result.certificate.dual == 0.0
+    assert not result.w.any()
+
+
+@pytest.mark.parametrize("C", [1e-6, 30.0])
+def test_small_and_large_weights(case, ones, C):
+    assert_optimal(case, run(case.problem(C), tol=1e-6), C * ones, rtol=2e-6)
+
+
+@pytest.mark.parametrize("C", [1e-12, 1e6])
+def test_extreme_weights_stay_certified(case, ones, C):
+    """Whether or not they converge in the passes allowed."""
+    certificate = run(case.problem(C), tol=1e-4, max_iter=200).certificate
+    best = optimum(case, C * ones)
+    assert certificate.dual <= best * (1.0 + 1e-7)
+    assert certificate.primal >= best * (1.0 - 1e-7)
+
+
+@pytest.mark.parametrize("structure", FORMS, indirect=True)
+class TestHotStart:
+    def test_own_result_is_converged_at_once(self, structure, case):
+        result = solved(structure)
+        again = run(case.problem(), start=result.state)
+        assert again.certificate.passes <= 2
+        assert again.certificate.dual >= result.certificate.dual * (1.0 - 1e-7)
+
+    @pytest.mark.parametrize("C", [0.1, 10.0])
+    def test_from_other_weights(self, structure, case, ones, C):
+        result = run(case.problem(C), start=solved(structure).state)
+        assert_optimal(case, result, C * ones)
+        assert_feasible(case, dual_point(case, result.state), C * ones)
+
+    def test_from_and_to_weights_that_are_zero(self, structure, case, ones):
+        n = case.n_blocks
+        even, odd = 1.0 * (np.arange(n) % 2 == 0), 1.0 * (np.arange(n) % 2 == 1)
+        first = run(case.problem(1.0, even))
+        second = run(case.problem(1.0, odd), start=first.state)
+        assert_optimal(case, second, odd)
+        assert_feasible(case, dual_point(case, second.state), odd)
+        assert_optimal(case, run(case.problem(), start=second.state), ones)
+
+    def test_of_other_data_is_refused(self, structure, case):
+        with pytest.raises(InvalidData, match=r"the start has \d+ blocks .*: start from a solve"):
+            run(case.problem(blocks=[0, 1]), start=solved(structure).state)
+
+
+@pytest.mark.parametrize("structure", FORMS, indirect=True)
+def test_features_that_vanish(structure, case):
+    """psi = 0, or all but, where curvatures are divided by."""
+    xs = [0.0 * x if i % 2 else 1e-9 * x for i, x in enumerate(case.xs)]
+    zeros = dataclasses.replace(case, xs=xs)
+    result = run(zeros.problem(), tol=1e-6)
+    assert_optimal(zeros, result, np.ones(zeros.n_blocks))
+    assert_feasible(zeros, dual_point(zeros, result.state), np.ones(zeros.n_blocks))
+
+
+@pytest.mark.parametrize("scale", [1e-7, 1e5])
+@pytest.mark.parametrize("structure", FORMS, indirect=True)
+def test_features_of_other_magnitude_stay_certified(structure, case, ones, scale):
+    """A dual point that rounding makes infeasible would be certified above the optimum."""
+    scaled = dataclasses.replace(case, xs=[scale * x for x in case.xs])
+    result = run(scaled.problem(), tol=1e-4, max_iter=500)
+    assert_feasible(scaled, dual_point(scaled, result.state), ones)
+    assert result.certificate.dual <= optimum(scaled, ones) * (1.0 + 1e-7)
+
+
+def test_python_and_compiled_twins_agree():
+    plain, compiled, inner = (solved(f"tags-{kind}") for kind in ("plain", "compiled", "inner"))
+    assert_allclose(compiled.certificate.primal, plain.certificate.primal, rtol=1e-7)
+    assert_allclose(compiled.w, plain.w, atol=1e-3)
+    assert_allclose(inner.w, plain.w, atol=1e-3)
+
+
+class PairLabels(Multiclass):
+    """Classes as labels of two integers, the second without a meaning."""
+
+    def encode(self, X, y=None):
+        blocks = super().encode(X, y)
+        truth = np.column_stack([blocks.truth, 0 * blocks.truth]).ravel()
+        return type(blocks)(
+            blocks.data, blocks.n_features, 2 * blocks.offsets, truth, blocks.work_size
+        )
+
+    @property
+    def all_labels(self):
+        return np.hstack([super().all_labels, 0 * super().all_labels])
+
+
+def test_exact_steps_over_labels_of_several_integers():
+    case = STRUCTURES["multiclass"]
+    result = run(Problem(PairLabels(4), *case.data()))
+    assert_array_equal(result.w, solved("multiclass").w)
+
+
+@pytest.mark.parametrize("structure", FORMS, indirect=True)
+def test_how_a_pass_is_divided_changes_nothing(structure, case, monkeypatch):
+    monkeypatch.setattr(dual_coordinate, "_SECONDS_BETWEEN_QUESTIONS", 0.0)
+    blocks = np.arange(150) % case.n_blocks  # the first 64 blocks of a pass are not divided
+    divided = run(case.problem(blocks=blocks), max_iter=20)
+    monkeypatch.setattr(dual_coordinate, "_SECONDS_BETWEEN_QUESTIONS", 1e9)
+    whole = run(case.problem(blocks=blocks), max_iter=20)
+    assert_array_equal(divided.history["dual"], whole.history["dual"])
+    assert_array_equal(divided.w, whole.w)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"sampling": "random"}, r"sampling = 'random': give 'permutation' or 'gap'"),
+        ({"max_steps": 0}, r"max_steps = 0 and max_interval = 16 must be at least 1"),
+        ({"cached_passes": -1}, r"cached_passes = -1 at least 0"),
+        ({"max_interval": 0}, r"max_interval = 0"),
+    ],
+)
+def test_bad_options_are_refused(options, message):
+    with pytest.raises(InvalidData, match=message):
+        DualCoordinate(**options)
+
+
+@pytest.mark.parametrize("C", [0.0, -1.0, np.nan, np.inf])
+def test_weights_that_are_none_are_refused(C):
+    with pytest.raises(InvalidData, match=r"C = .*: it must be positive and finite"):
+        Problem(Scalar(), np.eye(2), np.ones(2), C=C)

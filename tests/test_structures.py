@@ -1,0 +1,426 @@
+"""Oracles equal enumeration, and `check_structure` names every law that a structure breaks."""
+
+import numba
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from cases import STRUCTURES, tags
+from own_structures import CompiledTags, CompiledTagsWithInner, Tags
+from taut import check_structure
+from taut.errors import InvalidData, InvalidStructure
+from taut.structures import Chain, Multiclass, Scalar
+from taut.structures.multiclass import project_on_simplex
+
+
+@pytest.fixture(params=STRUCTURES)
+def case(request):
+    return STRUCTURES[request.param]
+
+
+def weights(case, rng, n=30):
+    """Weights under which losses count much, some and little."""
+    d = case.reference[0][0].shape[1]
+    return [scale * rng.normal(size=d) for scale in np.geomspace(0.01, 100.0, n)]
+
+
+def test_hinges_equal_enumeration(case, rng):
+    data = case.problem().data
+    psi, losses = case.reference
+    for w in weights(case, rng):
+        expected = [max(0.0, (c - p @ w).max()) for p, c in zip(psi, losses, strict=True)]
+        assert_allclose(data.hinges(w), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_predictions_equal_enumeration(case, rng):
+    data = case.problem().data
+    psi, _losses = case.reference
+    for w in weights(case, rng):
+        for i, predicted in enumerate(data.predict(w)):
+            margins = dict(zip(map(key, user_labels(case, i)), psi[i] @ w, strict=True))
+            # A structure whose truth is no candidate has psi = 0 for it.
+            assert margins.get(key(predicted), 0.0) <= min(margins.values()) + 1e-12
+
+
+def user_labels(case, i):
+    """Labels of block i as predictions show them."""
+    rows = case.labels(i)
+    if isinstance(case.structure, Tags):
+        return rows
+    return case.structure.decode(rows.ravel(), rows.shape[1] * np.arange(len(rows) + 1))
+
+
+def key(label):
+    return tuple(np.ravel(label).tolist())
+
+
+def test_threads_change_nothing(case, rng):
+    data = case.problem().data
+    w = weights(case, rng, 1)[0]
+    np.testing.assert_array_equal(data.hinges(w, n_jobs=3), data.hinges(w))
+
+
+def candidates(case):
+    return (lambda x: case.structure.subsets) if isinstance(case.structure, Tags) else case.labels
+
+
+def test_structures_keep_the_laws(case):
+    check_structure(case.structure, *case.data(), candidates=candidates(case), n_examples=9)
+    check_structure(case.structure, *case.data())
+
+
+# Broken plain structures, one for each law.
+
+
+class TruthCosts(Tags):
+    def loss(self, truth, label):
+        return super().loss(truth, label) + 0.5
+
+
+class NegativeLoss(Tags):
+    def loss(self, truth, label):
+        return -super().loss(truth, label)
+
+
+class NanFeatures(Tags):
+    def features(self, x, label):
+        return super().features(x, label) / (sum(label) != 2)
+
+    def argmax(self, x, w, truth=None):
+        return (0,) * len(self.subsets[0])
+
+
+class LongFeatures(Tags):
+    def features(self, x, label):
+        return np.append(super().features(x, label), np.zeros(int(sum(label) == 2)))
+
+    def argmax(self, x, w, truth=None):
+        return (0,) * len(self.subsets[0])
+
+
+class MatrixFeatures(Tags):
+    def features(self, x, label):
+        return np.outer(x, label)
+
+
+class LossIgnored(Tags):
+    def argmax(self, x, w, truth=None):
+        return super().argmax(x, w)
+
+
+class Minimises(Tags):
+    def argmax(self, x, w, truth=None):
+        return super().argmax(x, -w if truth is None else w, truth)
+
+
+class ModifiesW(Tags):
+    def argmax(self, x, w, truth=None):
+        label = super().argmax(x, w, truth)
+        w[0] += 1.0
+        return label
+
+
+class ModifiesX(Tags):
+    def argmax(self, x, w, truth=None):
+        label = super().argmax(x, w, truth)
+        x *= 1.0 + 1e-9
+        return label
+
+
+@pytest.mark.filterwarnings("ignore:(divide by zero|invalid value):RuntimeWarning")
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        (TruthCosts, r"TruthCosts\.loss on example 0: the truth \(.*\) costs 0\.5; return 0"),
+        (NegativeLoss, r"loss on example 0: label \(.*\) costs -\d; return a finite number >= 0"),
+        (NanFeatures, r"features on example \d: feature \d of label \(.*\) is (nan|-?inf); return"),
+        (LongFeatures, r"features on example \d: .* \(\d+,\), those of example 0's truth \(9,\)"),
+        (MatrixFeatures, r"features on example 0: .* have shape \(2, 3\); return a 1-D array"),
+        (
+            LossIgnored,
+            r"argmax on example \d: with the truth it returns \(.*\), whose score \+ loss is "
+            r"\S+, while \(.*\) has \S+; return the label of highest score \+ loss",
+        ),
+        (
+            Minimises,
+            r"argmax on example \d: without the truth it returns \(.*\), whose score is \S+, while"
+            r" \(.*\) has \S+; return the label of highest score$",
+        ),
+        (ModifiesW, r"argmax on example 0: with the truth it modifies w; work on a copy of w"),
+        (ModifiesX, r"on example 0: x or the truth is modified; work on a copy"),
+    ],
+)
+def test_broken_plain_structures_are_named(broken, message):
+    case = tags(broken)
+    with pytest.raises(InvalidStructure, match=message):
+        check_structure(case.structure, *case.data(), candidates=lambda x: case.structure.subsets)
+
+
+def test_found_candidates_reveal_an_argmax_that_ignores_the_loss():
+    case = tags(LossIgnored)
+    with pytest.raises(InvalidStructure, match="with the truth it returns"):
+        check_structure(case.structure, *case.data())
+
+
+# Broken compiled structures. The right functions, compiled, are spoilt one at a time.
+
+right = {
+    name: numba.njit(getattr(CompiledTagsWithInner, name))
+    for name in ("prepare", "argmax", "loss", "score", "add_features", "inner")
+}
+argmax, loss, score, add_features, inner = (
+    right[name] for name in ("argmax", "loss", "score", "add_features", "inner")
+)
+
+
+def truth_costs(data, i, label):
+    return loss(data, i, label) + 1.0
+
+
+def negative_loss(data, i, label):
+    return -loss(data, i, label)
+
+
+def second_best(data, i, w, work, loss_weight, label):
+    argmax(data, i, w, work, loss_weight, label)
+    label[0] = 1 - label[0]
+    return score(data, i, w, work, label) + loss_weight * loss(data, i, label)
+
+
+def second_best_without_loss(data, i, w, work, loss_weight, label):
+    value = argmax(data, i, w, work, loss_weight, label)
+    if loss_weight > 0.0:
+        return value
+    label[0] = 1 - label[0]
+    return score(data, i, w, work, label)
+
+
+def wrong_value(data, i, w, work, loss_weight, label):
+    return argmax(data, i, w, work, loss_weight, label) + 0.001
+
+
+def spends_work(data, i, w, work, loss_weight, label):
+    value = argmax(data, i, w, work, loss_weight, label)
+    work[0] = 1e3
+    return value
+
+
+def argmax_modifies_w(data, i, w, work, loss_weight, label):
+    value = argmax(data, i, w, work, loss_weight, label)
+    w[0] += 1.0
+    return value
+
+
+def argmax_modifies_data(data, i, w, work, loss_weight, label):
+    value = argmax(data, i, w, work, loss_weight, label)
+    data[0][i, 0] *= 1.0 + 1e-12
+    return value
+
+
+def long_label(data, i, w, work, loss_weight, label):
+    value = argmax(data, i, w, work, loss_weight, label)
+    label[label.shape[0]] = 0
+    return value
+
+
+def long_work(data, i, w, work, loss_weight, label):
+    work[work.shape[0]] = 0.0
+    return argmax(data, i, w, work, loss_weight, label)
+
+
+def wrong_score(data, i, w, work, label):
+    return score(data, i, w, work, label) + w[0] * (label[0] == label[1])
+
+
+def ignores_scales(data, i, labels, scales, w):
+    add_features(data, i, labels, np.ones(scales.shape[0]), w)
+
+
+def first_label_only(data, i, labels, scales, w):
+    add_features(data, i, labels[:1], scales[:1], w)
+
+
+def infinite_features(data, i, labels, scales, w):
+    add_features(data, i, labels, scales, w)
+    w[1] = np.inf
+
+
+def outside_w(data, i, labels, scales, w):
+    add_features(data, i, labels, scales, w)
+    w[w.shape[0] + 1] = 0.0
+
+
+def wrong_inner(data, i, a, b):
+    return inner(data, i, a, b) + (a != b).any()
+
+
+def spoilt(base=CompiledTagsWithInner, **functions):
+    return type("Spoilt", (base,), {name: staticmethod(f) for name, f in functions.items()})
+
+
+ROW = r"\[[01], [01], [01]\]"
+
+
+@pytest.mark.parametrize(
+    ("functions", "message"),
+    [
+        ({"loss": truth_costs}, rf"Spoilt\.loss on example 0: the truth {ROW} costs 1; return 0"),
+        ({"loss": negative_loss}, rf"loss on example 0: label {ROW} costs -\d; return a finite"),
+        ({"argmax": second_best}, rf"with the truth it returns {ROW}, whose .*, while {ROW} has"),
+        ({"argmax": second_best_without_loss}, rf"without the truth it returns {ROW}, .* while"),
+        ({"argmax": wrong_value}, rf"with the truth it returns the value \S+ for {ROW}, whose sco"),
+        ({"argmax": spends_work}, rf"score on .* {ROW} has \S+ after argmax.* keep what prepare"),
+        ({"argmax": argmax_modifies_w}, r"argmax on example 0: with the truth it modifies w"),
+        ({"argmax": argmax_modifies_data}, r"oracles on example 0: they modify data\[0\]; write"),
+        ({"argmax": long_label}, r"argmax on .*: it writes outside its label, which has 3 int"),
+        ({"argmax": long_work}, r"it writes outside work, whose length is 3; correct work_size"),
+        ({"score": wrong_score}, rf"score on .*: label {ROW} has \S+, while <w, phi> through"),
+        ({"add_features": ignores_scales}, r"add_features on .*: 8 labels at once add \S+ to feat"),
+        ({"add_features": first_label_only}, r"add_features on .*: 8 labels at once add"),
+        ({"add_features": infinite_features}, rf"feature 1 of label {ROW} is inf; return finite"),
+        ({"add_features": outside_w}, r"it writes outside w, whose length is 9; correct n_feat"),
+        ({"inner": wrong_inner}, rf"inner on .*: labels {ROW} and {ROW} have \S+, while <psi, psi"),
+    ],
+)
+def test_broken_compiled_structures_are_named(functions, message):
+    case = tags(spoilt(**functions))
+    with pytest.raises(InvalidStructure, match=message):
+        check_structure(case.structure, *case.data(), candidates=case.labels(0))
+
+
+def test_a_prepare_that_modifies_w_is_named():
+    prepare = right["prepare"]
+
+    def prepare_modifies_w(data, i, w, work):
+        prepare(data, i, w, work)
+        w[0] += 1.0
+
+    case = tags(spoilt(prepare=prepare_modifies_w))
+    with pytest.raises(InvalidStructure, match="modifies w"):
+        check_structure(case.structure, *case.data(), candidates=case.labels)
+
+
+def test_a_missing_oracle_is_named():
+    case = tags(type("Mute", (CompiledTags,), {"score": None}))
+    with pytest.raises(InvalidStructure, match=r"Mute has no score: write it as a static method"):
+        check_structure(case.structure, *case.data())
+
+
+def test_candidates_of_the_wrong_size_are_refused():
+    case = tags()
+    with pytest.raises(InvalidData, match=r"example 0 have shape \(4, 2\), its truth has 3 int"):
+        check_structure(case.structure, *case.data(), candidates=np.zeros((4, 2)))
+
+
+exact_step = numba.njit(Multiclass.exact_step)
+
+
+def wrong_gap(data, i, work, weight, stiffness, alpha, change):
+    gap, loss_change, length = exact_step(data, i, work, weight, stiffness, alpha, change)
+    return gap + 0.01, loss_change, length
+
+
+def wrong_loss_change(data, i, work, weight, stiffness, alpha, change):
+    gap, loss_change, length = exact_step(data, i, work, weight, stiffness, alpha, change)
+    return gap, loss_change + 0.01, length
+
+
+def wrong_length(data, i, work, weight, stiffness, alpha, change):
+    gap, loss_change, length = exact_step(data, i, work, weight, stiffness, alpha, change)
+    return gap, loss_change, 1.01 * length
+
+
+def wrong_change(data, i, work, weight, stiffness, alpha, change):
+    answer = exact_step(data, i, work, weight, stiffness, alpha, change)
+    change[0] += 0.01
+    return answer
+
+
+def infeasible(data, i, work, weight, stiffness, alpha, change):
+    return exact_step(data, i, work, 1.01 * weight, stiffness, alpha, change)
+
+
+def wasteful(data, i, work, weight, stiffness, alpha, change):
+    return exact_step(data, i, work, 0.99 * weight, stiffness, alpha, change)
+
+
+def too_stiff(data, i, work, weight, stiffness, alpha, change):
+    return exact_step(data, i, work, weight, 0.5 * stiffness, alpha, change)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        ({"exact_step": staticmethod(wrong_gap)}, r"reports the gap as \S+, which is"),
+        ({"exact_step": staticmethod(wrong_loss_change)}, r"reports the change of the summed loss"),
+        ({"exact_step": staticmethod(wrong_length)}, r"reports the squared length of the move as"),
+        ({"exact_step": staticmethod(wrong_change)}, r"reports the change of \[0\] as"),
+        ({"exact_step": staticmethod(infeasible)}, r"the sum \S+, the block's weight is"),
+        ({"exact_step": staticmethod(wasteful)}, r"alpha sums to \S+, the block's weight is"),
+        ({"exact_step": staticmethod(too_stiff)}, r"moving \S+ of alpha from label \[\d\] to \[\d"),
+        ({"inner": None}, r"inner on example 0: it is missing, and exact_step needs it"),
+        ({"all_labels": np.arange(4)[:, None]}, r"all_labels on example 0: dtype int64 and shape"),
+        ({"all_labels": np.arange(4, dtype=np.int32)}, r"all_labels .* shape \(4,\), while"),
+        (
+            {"all_labels": np.arange(3, dtype=np.int32)[:, None]},
+            r"exact_step on example 0: it writes outside alpha or change, which have 3 entries",
+        ),
+    ],
+)
+def test_broken_exact_steps_are_named(attributes, message):
+    case = STRUCTURES["multiclass"]
+    structure = type("Spoilt", (Multiclass,), attributes)(4)
+    with pytest.raises(InvalidStructure, match=message):
+        check_structure(structure, *case.data(), n_examples=9)
+
+
+def test_a_truth_that_is_none_of_all_labels_is_named():
+    structure = type("Spoilt", (Multiclass,), {"all_labels": np.array([[1]], dtype=np.int32)})(2)
+    with pytest.raises(InvalidStructure, match=r"the truth \[0\] is not among them and has feat"):
+        check_structure(structure, np.eye(2), np.array([0, 1]))
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8, 1e16])
+def test_projection_on_the_simplex(scale, rng):
+    for _ in range(100):
+        point, total = scale * rng.normal(size=5).round(1), 10.0 ** rng.integers(-3, 3)
+        out = np.empty(5)
+        project_on_simplex(point, total, out)
+        assert out.min() >= 0.0
+        assert_allclose(out.sum(), total, rtol=1e-14)
+        # Optimality: what is kept lies above a common threshold by its value, the rest below it.
+        threshold = (point - out)[out > 0.0].max()
+        assert (point <= threshold + out + 1e-14 * (scale + total)).all()
+
+
+@pytest.mark.parametrize(
+    ("structure", "X", "y", "message"),
+    [
+        (Multiclass(2), np.eye(3), [0, 2, 1], r"y\[1\] = 2 is no class of 0\.\.1: number"),
+        (Multiclass(2), np.eye(3), [0, 1, -1], r"y\[2\] = -1 is no class"),
+        (Chain(2), (np.eye(3), [0, 1, 3]), [0, 1, 2], r"y\[2\] = 2 is no label of 0\.\.1"),
+    ],
+)
+def test_labels_out_of_range_are_refused(structure, X, y, message):
+    with pytest.raises(InvalidData, match=message):
+        structure.encode(X, y)
+
+
+@pytest.mark.parametrize(
+    ("cost", "message"),
+    [
+        (np.zeros((2, 3)), r"cost has shape \(2, 3\), the 2 classes need \(2, 2\)"),
+        ([[0, -1], [1, 0]], r"cost\[0, 1\] = -1\.0: costs are finite and not negative"),
+        ([[0, np.nan], [1, 0]], r"cost\[0, 1\] = nan"),
+        ([[0, 1], [1, 2]], r"cost\[1, 1\] = 2\.0: the truth must cost 0"),
+    ],
+)
+def test_what_is_no_cost_matrix_is_refused(cost, message):
+    with pytest.raises(InvalidData, match=message):
+        Multiclass(2, cost)
+
+
+def test_data_that_may_not_be_written_is_read():
+    X = np.eye(2)
+    X.flags.writeable = False
+    check_structure(Scalar(), X, np.array([1.0, -1.0]))
