@@ -1,19 +1,42 @@
 """scikit-learn's own checks, with declared exceptions that carry a reason."""
 
-import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from taut import BinarySVM, ChainSVM, MulticlassSVM, StructuredSVM
-from taut.structures import Structure
+from taut import BinarySVM, ChainSVM, MulticlassSVM
+
+# Repeated rows and doubled weights are the same problem; how close two solutions of it are is what
+# tol says, and the checks ask for seven digits.
+TIGHT = {"tol": 1e-9, "max_iter": 3000}
+
+PER_SEQUENCE = "weights belong to sequences, and one stacked array without lengths is one sequence"
+LISTS = "a list holds sequences, not rows"
+NEIGHBOURS = "a label depends on its neighbours, so rows cannot be reordered or left out"
+
+EXPECTED = {
+    ChainSVM: {
+        "check_sample_weights_pandas_series": PER_SEQUENCE,
+        "check_sample_weights_not_an_array": PER_SEQUENCE,
+        "check_sample_weights_list": PER_SEQUENCE,
+        "check_sample_weights_shape": PER_SEQUENCE,
+        "check_sample_weights_not_overwritten": PER_SEQUENCE,
+        "check_all_zero_sample_weights_error": PER_SEQUENCE,
+        "check_sample_weight_equivalence_on_dense_data": PER_SEQUENCE,
+        "check_sample_weight_equivalence_on_sparse_data": PER_SEQUENCE,
+        "check_classifiers_one_label_sample_weights": PER_SEQUENCE,
+        "check_classifiers_train": LISTS,
+        "check_methods_sample_order_invariance": NEIGHBOURS,
+        "check_methods_subset_invariance": NEIGHBOURS,
+    },
+}
 
 
-def expected_failures(estimator):
-    return {}
-
-
+@pytest.mark.filterwarnings("ignore::taut.errors.NotConverged")  # some checks set max_iter to 5
 @parametrize_with_checks(
-    [BinarySVM(), MulticlassSVM(), ChainSVM()], expected_failed_checks=expected_failures
+    [BinarySVM(), MulticlassSVM(), ChainSVM()],
+    expected_failed_checks=lambda estimator: EXPECTED.get(type(estimator), {}),
 )
 def test_scikit_learn(estimator, check):
+    if "sample_weight_equivalence" in str(check):
+        estimator.set_params(**TIGHT)
     check(estimator)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from taut.estimators import BinarySVM, ChainSVM, MulticlassSVM, StructuredSVM, load
     from taut.problem import Problem
     from taut.result import Certificate, History, Record, Result, Status
-    from taut.solve import solve
+    from taut.loop import solve
     from taut.structures import CompiledStructure, Structure, check_structure
 
 __version__ = "0.1.0"
@@ -34,7 +34,7 @@ _HOME = {
     "StructuredSVM": "estimators",
     "check_structure": "structures",
     "load": "estimators",
-    "solve": "solve",
+    "solve": "loop",
 }
 
 __all__ = [

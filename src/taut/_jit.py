@@ -1,8 +1,8 @@
 """Compilation: one set of options, one on-disk cache that is never stale, function pointers.
 
 Numba invalidates a cached function when the file that defines it changes, not when a helper in
-another file does. The caches made here are stamped with all of taut's sources as well, so an edit
-anywhere in the package recompiles what may depend on it.
+another file does. The caches made here are stamped with all of taut's files that hold compiled code
+as well, so an edit to any of them recompiles what may depend on it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ _OPTIONS = {"fastmath": True, "error_model": "numpy", "boundscheck": False}
 def _package_stamp() -> str:
     digest = hashlib.sha256()
     for source in sorted(Path(__file__).parent.rglob("*.py")):
-        digest.update(source.read_bytes())
+        text = source.read_bytes()
+        if b"_jit" in text or b"_linalg" in text:
+            digest.update(text)
     return digest.hexdigest()
 
 

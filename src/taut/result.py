@@ -153,13 +153,15 @@ class History:
 
     def to_dict(self) -> dict[str, list]:
         """Columns as lists of JSON values."""
-        names = [f.name for f in fields(Record)]
-        return {name: [_finite(getattr(record, name)) for record in self.records] for name in names}
+        return {
+            column.name: [_finite(getattr(record, column.name)) for record in self.records]
+            for column in fields(Record)
+        }
 
     @classmethod
     def from_dict(cls, columns: dict[str, list]) -> History:
-        """The inverse of `to_dict`."""
-        rows = zip(*columns.values(), strict=True)
+        """The inverse of `to_dict`, whatever the order of the columns."""
+        rows = zip(*(columns[column.name] for column in fields(Record)), strict=True)
         return cls(
             [Record(*(math.inf if value is None else value for value in row)) for row in rows]
         )
@@ -172,7 +174,7 @@ def _finite(value: float) -> float | None:
 
 @dataclass(frozen=True)
 class Result:
-    """The outcome of `taut.solve`.
+    """The outcome of `taut.loop`.
 
     Attributes
     ----------

@@ -12,16 +12,13 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.utils import check_array, column_or_1d
 
-from ..errors import InvalidData, InvalidType
+from taut.errors import InvalidData, InvalidType
 
 __all__ = [
     "Matrix",
-    "as_label_sequences",
     "as_matrix",
     "as_sequences",
     "check_sample_weight",
-    "class_codes",
-    "class_index",
 ]
 
 Matrix: TypeAlias = np.ndarray | sp.csr_array | sp.csr_matrix
@@ -115,150 +112,6 @@ def as_sequences(
     return matrix, offsets
 
 
-def as_label_sequences(y: Any, offsets: np.ndarray, name: str = "y") -> np.ndarray:
-    """Flatten the labels of sequences.
-
-    Parameters
-    ----------
-    y : list of label sequences, or one label per row
-        Labels are hashable. Where tuples could be labels or sequences, they are sequences if
-        there are as many as `offsets` has.
-    offsets : ndarray of int64
-        From `as_sequences`.
-    name : str
-        What errors call `y`.
-
-    Returns
-    -------
-    ndarray of shape (n_rows,)
-        Typed if `y` consists of arrays of one kind, else of dtype object.
-
-    Raises
-    ------
-    InvalidData
-        The numbers of labels and rows differ.
-
-    Examples
-    --------
-    >>> as_label_sequences([["a"], ["b", ("c", 1)]], np.array([0, 1, 3]))
-    array(['a', 'b', ('c', 1)], dtype=object)
-    """
-    lengths = np.diff(offsets)
-    y = _array_like(y, name)
-    nested = _is_nested(y, len(lengths))
-    if len(y) != (len(lengths) if nested else offsets[-1]):
-        raise InvalidData(
-            f"{name} has {len(y)} entries, X has {offsets[-1]} rows in {len(lengths)} sequences; "
-            "pass one list of labels per sequence, or one label per row"
-        )
-    if not nested:
-        return _flat(y, name)
-    for i, (labels, length) in enumerate(zip(y, lengths, strict=True)):
-        if isinstance(labels, str | bytes) or not hasattr(labels, "__len__"):
-            raise InvalidData(
-                f"{name}[{i}] is {labels!r}; pass a list of {length} labels, one per row of X[{i}]"
-            )
-        if getattr(labels, "ndim", 1) != 1:
-            raise InvalidData(
-                f"{name}[{i}] has shape {labels.shape}; pass {length} labels in one dimension"
-            )
-        if len(labels) != length:
-            raise InvalidData(
-                f"{name}[{i}] has {len(labels)} labels, X[{i}] has {length} rows; "
-                "pass one label per row"
-            )
-    # One kind only: numpy would turn numbers beside text into text.
-    kinds = {labels.dtype.kind if isinstance(labels, np.ndarray) else "O" for labels in y}
-    if len(kinds) == 1 and kinds != {"O"}:
-        return np.concatenate(list(y))
-    return _objects(chain.from_iterable(y))
-
-
-def class_index(y: Any, name: str = "y") -> tuple[np.ndarray, np.ndarray]:
-    """Find the classes of labels and number the labels by class.
-
-    Parameters
-    ----------
-    y : array-like of hashable labels, shape (n,)
-        Labels that compare equal, such as 1 and True, are one class.
-    name : str
-        What errors call it.
-
-    Returns
-    -------
-    classes : ndarray
-        Sorted, or in order of appearance if labels cannot be compared. Of the dtype of `y`, of
-        the labels' common simple type, or of dtype object.
-    codes : ndarray of int32, shape (n,)
-        ``classes[codes]`` are the labels.
-
-    Raises
-    ------
-    InvalidData
-        A label is NaN or not hashable, or there are fewer than two classes.
-
-    Examples
-    --------
-    >>> class_index(["b", "a", "b"])
-    (array(['a', 'b'], dtype='<U1'), array([1, 0, 1], dtype=int32))
-    >>> class_index([("b", 1), None])
-    (array([('b', 1), None], dtype=object), array([0, 1], dtype=int32))
-    """
-    classes, codes = _unique(y, name)
-    if len(classes) < 2:
-        found = f"1 class: {_show(classes[0])}" if len(classes) else "0 classes"
-        raise InvalidData(f"{name} needs at least 2 classes, got {found}; add rows of other labels")
-    if classes.dtype != object:
-        return classes, codes
-    try:
-        order = sorted(range(len(classes)), key=classes.__getitem__)
-    except TypeError:
-        order = list(range(len(classes)))
-    return _typed(classes[order]), np.argsort(order).astype(np.int32)[codes]
-
-
-def class_codes(y: Any, classes: np.ndarray, name: str = "y") -> np.ndarray:
-    """Number labels by known classes.
-
-    Parameters
-    ----------
-    y : array-like of hashable labels, shape (n,)
-    classes : ndarray
-        From `class_index`.
-    name : str
-        What errors call `y`.
-
-    Returns
-    -------
-    ndarray of int32, shape (n,)
-
-    Raises
-    ------
-    InvalidData
-        A label is not among `classes`.
-
-    Examples
-    --------
-    >>> class_codes(["b", "a"], np.array(["a", "b"]))
-    array([1, 0], dtype=int32)
-    >>> class_codes(["b", "x"], np.array(["a", "b"]))
-    Traceback (most recent call last):
-        ...
-    taut.errors.InvalidData: y[1] = 'x' is not one of the 2 known classes ('a', 'b'); ...
-    """
-    labels, inverse = _unique(y, name)
-    index = {label: code for code, label in enumerate(classes)}
-    codes = np.array([index.get(label, -1) for label in labels], dtype=np.int32)[inverse]
-    if len(codes) and codes.min() < 0:
-        i = int(np.argmin(codes))
-        known = ", ".join(map(_show, classes[:5])) + (", ..." if len(classes) > 5 else "")
-        raise InvalidData(
-            f"{name}[{i}] = {_show(labels[inverse[i]])} is not one of the {len(classes)} known "
-            f"classes ({known}); drop such rows or fit with them"
-        )
-    return codes
-
-
 def check_sample_weight(sample_weight: Any, n: int, name: str = "sample_weight") -> np.ndarray:
     """Check weights of blocks.
 
@@ -314,7 +167,7 @@ def _as_numbers(X: Any, name: str, order: Literal["C"] | None = "C") -> np.ndarr
     # The overhead of check_array would add up over many short sequences.
     if type(X) is np.ndarray and X.dtype in _FLOATS:
         return np.asarray(X, order=order)
-    _check_unmasked(X, name)
+    check_unmasked(X, name)
     kind = getattr(getattr(X, "dtype", None), "kind", None)
     if kind == "c":
         raise _complex(name)
@@ -361,7 +214,7 @@ def _explain(X: Any, name: str, error: Exception) -> InvalidData:
             float(value)
         except (ValueError, OverflowError):
             return InvalidData(
-                f"{place} = {_show(value)} cannot be read as a number; encode text as numbers, "
+                f"{place} = {show(value)} cannot be read as a number; encode text as numbers, "
                 "e.g. with sklearn.preprocessing.OneHotEncoder"
             )
         except TypeError:
@@ -380,7 +233,7 @@ def _complex(place: str) -> InvalidData:
     )
 
 
-def _check_unmasked(X: Any, name: str) -> None:
+def check_unmasked(X: Any, name: str) -> None:
     if np.ma.is_masked(X):
         row = int(np.nonzero(np.ma.getmaskarray(X))[0][0])
         raise InvalidData(
@@ -574,96 +427,6 @@ def _cumulate(sizes: ArrayLike) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
 
 
-def _array_like(y: Any, name: str) -> Any:
-    """Labels as a sequence or an array."""
-    if hasattr(y, "__array__"):
-        _check_unmasked(y, name)
-        y = np.asarray(y)
-    if isinstance(y, str | bytes) or not (isinstance(y, Sequence) or np.ndim(y)):
-        raise InvalidData(
-            f"Expected array-like (array or non-string sequence), got {y!r} for {name}; "
-            "pass a list or an array of labels"
-        )
-    return y
-
-
-def _is_nested(y: Any, n_sequences: int) -> bool:
-    if len(y) == 0:
-        return False
-    if isinstance(y, np.ndarray) and y.ndim > 1:
-        return len(y) == n_sequences
-    if isinstance(y[0], tuple):
-        return len(y) == n_sequences
-    return isinstance(y[0], list) or getattr(y[0], "ndim", 0) > 0
-
-
-def _flat(y: Any, name: str) -> np.ndarray:
-    """Labels as a 1-D array, of dtype object unless they come typed."""
-    y = _array_like(y, name)
-    if not isinstance(y, np.ndarray):
-        return _objects(y)
-    try:
-        return column_or_1d(y, warn=True)
-    except ValueError as error:
-        raise InvalidData(f"{name}: {error}; pass one label per row") from error
-
-
-def _objects(labels: Iterable[Any]) -> np.ndarray:
-    # np.array would make a matrix of labels that are tuples.
-    return np.fromiter(labels, dtype=object)
-
-
-def _unique(y: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Distinct labels, sorted if typed and by appearance if not, and the number of each label."""
-    labels = _flat(y, name)
-    if labels.dtype != object:
-        missing = np.isnan(labels) if labels.dtype.kind in "fcmM" else np.False_
-        if missing.any():
-            raise _missing(int(np.argmax(missing)), name)
-        values, codes = np.unique(labels, return_inverse=True)
-        return values, codes.astype(np.int32)
-    seen: dict[Any, int] = {}
-    codes = np.empty(len(labels), dtype=np.int32)
-    for i, label in enumerate(labels):
-        try:
-            codes[i] = seen.setdefault(label, len(seen))
-        except TypeError as error:
-            raise InvalidType(
-                f"{name}[{i}] is of type {type(label).__name__}, which is not hashable; "
-                "use tuples, text or numbers as labels"
-            ) from error
-    for label, code in seen.items():
-        if _is_missing(label):
-            raise _missing(int(np.argmax(codes == code)), name)
-    return _objects(seen), codes
-
-
-def _is_missing(label: Any) -> bool:
-    if isinstance(label, tuple):
-        return any(map(_is_missing, label))
-    try:
-        return bool(label != label)
-    except TypeError:
-        # pandas.NA has no truth value.
-        return True
-
-
-def _missing(i: int, name: str) -> InvalidData:
-    return InvalidData(f"{name}[{i}] is or contains NaN; drop such rows or give them a label")
-
-
-def _typed(labels: np.ndarray) -> np.ndarray:
-    """Labels of one simple type as an array of that type, if it holds them exactly."""
-    kinds = set(map(type, labels))
-    kind = kinds.pop()
-    if not kinds and (kind in (bool, int, float, str) or issubclass(kind, np.generic)):
-        plain = labels.tolist()
-        typed = np.array(plain)
-        # Numpy drops trailing NULs of text and makes floats of large integers.
-        if typed.dtype.kind == np.dtype(kind).kind and typed.tolist() == plain:
-            return typed
-    return labels
-
-
-def _show(value: Any) -> str:
+def show(value: Any) -> str:
+    """A value as it is typed: numpy scalars without their wrapping."""
     return repr(value.item() if isinstance(value, np.generic) else value)

@@ -20,7 +20,7 @@ from taut.errors import InvalidData, NotConverged
 from taut.problem import Problem
 from taut.progress import progress_line
 from taut.result import Certificate, History, Record, Status
-from taut.solve import solve
+from taut.loop import solve
 from taut.solvers import SOLVERS, Solver
 
 _KIND = "model"
@@ -111,7 +111,9 @@ class StructuralEstimator(BaseEstimator):
         if not reset:
             check_is_fitted(self)
         matrix = as_matrix(X)
-        validate_data(self, X if hasattr(X, "shape") else matrix, reset=reset, skip_check_array=True)
+        validate_data(
+            self, X if hasattr(X, "shape") else matrix, reset=reset, skip_check_array=True
+        )
         return matrix
 
     def _threads(self) -> int:
@@ -123,7 +125,9 @@ class StructuralEstimator(BaseEstimator):
             raise InvalidData(f"n_jobs = {self.n_jobs}: give a number of threads, or -1 for all")
         return int(self.n_jobs)
 
-    def _train(self, structure: Any, X: Any, y: Any, sample_weight: np.ndarray | None) -> np.ndarray:
+    def _train(
+        self, structure: Any, X: Any, y: Any, sample_weight: np.ndarray | None
+    ) -> np.ndarray:
         """Solve the problem, keep its certificate, and return w."""
         problem = Problem(
             structure, X, y, C=self.C, sample_weight=sample_weight, n_jobs=self._threads()

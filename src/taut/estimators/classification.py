@@ -8,9 +8,9 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.extmath import safe_sparse_dot
-from sklearn.utils.multiclass import check_classification_targets
 
-from taut.data.arrays import Matrix, check_sample_weight, class_index
+from taut.data.arrays import Matrix, check_sample_weight
+from taut.data.labels import class_index
 from taut.errors import InvalidData
 from taut.estimators.base import StructuralEstimator, documented
 from taut.structures import Multiclass, Scalar
@@ -58,7 +58,6 @@ class LinearClassifier(ClassifierMixin, StructuralEstimator):
             raise InvalidData(
                 f"{type(self).__name__} requires y to be passed, but the target y is None"
             )
-        check_classification_targets(y)
         classes, codes = class_index(y)
         if len(codes) != matrix.shape[0]:
             raise InvalidData(
@@ -165,7 +164,8 @@ class BinarySVM(LinearClassifier):
 
     def predict(self, X: Any) -> np.ndarray:
         """The class of each row."""
-        return self.classes_[(self.decision_function(X) > 0.0).astype(np.intp)]
+        second = self.decision_function(X) > 0.0
+        return self.classes_[second.astype(np.intp)]
 
 
 @documented
@@ -243,4 +243,5 @@ class MulticlassSVM(LinearClassifier):
 
     def predict(self, X: Any) -> np.ndarray:
         """The class of highest score of each row."""
-        return self.classes_[self._scores(X).argmax(axis=1)]
+        best = self._scores(X).argmax(axis=1)
+        return self.classes_[best]

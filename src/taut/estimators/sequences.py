@@ -8,13 +8,8 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from taut.data.arrays import (
-    Matrix,
-    as_label_sequences,
-    as_sequences,
-    check_sample_weight,
-    class_index,
-)
+from taut.data.arrays import Matrix, as_sequences, check_sample_weight
+from taut.data.labels import as_label_sequences, class_index
 from taut.errors import InvalidData
 from taut.estimators.base import StructuralEstimator, documented
 from taut.problem import bind

@@ -416,9 +416,7 @@ class PythonDual(_WithPlanes):
                 violation.append(value)
                 stored.append((self._append(i, psi, loss), loss))
         change = np.empty(len(violation))
-        sums = corrective_steps(
-            planes, i, np.array(violation), stiffness, self.max_steps, change
-        )
+        sums = corrective_steps(planes, i, np.array(violation), stiffness, self.max_steps, change)
         for ((where, values), _loss), amount in zip(stored, change, strict=True):
             if amount:
                 w[where] += amount / stiffness * values

@@ -1,6 +1,6 @@
 """What a contributor writes: a solver makes a state, improves it pass by pass, and reads its dual.
 
-The loop around it, stopping, certificates, logging and checkpoints are in `taut.solve`.
+The loop around it, stopping, certificates, logging and checkpoints are in `taut.loop`.
 """
 
 from __future__ import annotations

@@ -28,6 +28,7 @@ _log = logging.getLogger("taut")
 
 _AVERAGING = 0.2  # weight of the newest w in the running average, once it has begun
 _PRECISION = 1e-9  # relative gaps above this are never blamed on floating-point numbers
+_FLOOR = 1e-12  # relative gaps that rounding may hide from the estimate: verified whatever tol
 _PATIENCE = 20  # verifications without gain before precision is blamed
 _TRUST = (1e-3, 10.0)  # bounds of true over estimated gap: one wrong estimate is no lasting verdict
 
@@ -198,7 +199,7 @@ class _Run:
         if report.complete:
             self.averaged += 1
             self.average += max(_AVERAGING, 1.0 / self.averaged) * (w - self.average)
-            if self.overestimate * gap <= 0.95 * self.tol * primal:
+            if self.overestimate * gap <= max(0.95 * self.tol, _FLOOR) * primal:
                 self.verify()
                 primal, dual, exact = self.best_primal, self.best_dual, True
                 if primal - dual > gap:
@@ -267,7 +268,12 @@ class _Run:
     def snapshot(self) -> tuple[Arrays, dict[str, Any]]:
         """All that is needed to go on exactly from here."""
         arrays = {f"state.{name}": array for name, array in self.state.arrays().items()}
-        arrays |= {"average": self.average, "centre": self.centre.z, "best_w": self.best_w, "U": self.U}
+        arrays |= {
+            "average": self.average,
+            "centre": self.centre.z,
+            "best_w": self.best_w,
+            "U": self.U,
+        }
         meta = {
             "random": self.rng.bit_generator.state,
             "history": self.history.to_dict(),

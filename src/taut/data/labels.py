@@ -1,0 +1,215 @@
+"""Labels of any hashable type as class numbers, checked before any work is done."""
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from sklearn.utils import column_or_1d
+
+from taut.data.arrays import check_unmasked, show
+from taut.errors import InvalidData, InvalidType
+
+__all__ = ["as_label_sequences", "class_index"]
+
+
+def as_label_sequences(y: Any, offsets: np.ndarray, name: str = "y") -> np.ndarray:
+    """Flatten the labels of sequences.
+
+    Parameters
+    ----------
+    y : list of label sequences, or one label per row
+        Labels are hashable. Where tuples could be labels or sequences, they are sequences if
+        there are as many as `offsets` has.
+    offsets : ndarray of int64
+        From `as_sequences`.
+    name : str
+        What errors call `y`.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+        Typed if `y` consists of arrays of one kind, else of dtype object.
+
+    Raises
+    ------
+    InvalidData
+        The numbers of labels and rows differ.
+
+    Examples
+    --------
+    >>> as_label_sequences([["a"], ["b", ("c", 1)]], np.array([0, 1, 3]))
+    array(['a', 'b', ('c', 1)], dtype=object)
+    """
+    lengths = np.diff(offsets)
+    y = _array_like(y, name)
+    nested = _is_nested(y, len(lengths))
+    if len(y) != (len(lengths) if nested else offsets[-1]):
+        raise InvalidData(
+            f"{name} has {len(y)} entries, X has {offsets[-1]} rows in {len(lengths)} sequences; "
+            "pass one list of labels per sequence, or one label per row"
+        )
+    if not nested:
+        return _flat(y, name)
+    for i, (labels, length) in enumerate(zip(y, lengths, strict=True)):
+        if isinstance(labels, str | bytes) or not hasattr(labels, "__len__"):
+            raise InvalidData(
+                f"{name}[{i}] is {labels!r}; pass a list of {length} labels, one per row of X[{i}]"
+            )
+        if getattr(labels, "ndim", 1) != 1:
+            raise InvalidData(
+                f"{name}[{i}] has shape {labels.shape}; pass {length} labels in one dimension"
+            )
+        if len(labels) != length:
+            raise InvalidData(
+                f"{name}[{i}] has {len(labels)} labels, X[{i}] has {length} rows; "
+                "pass one label per row"
+            )
+    # One kind only: numpy would turn numbers beside text into text.
+    kinds = {labels.dtype.kind if isinstance(labels, np.ndarray) else "O" for labels in y}
+    if len(kinds) == 1 and kinds != {"O"}:
+        return np.concatenate(list(y))
+    return _objects(chain.from_iterable(y))
+
+
+def class_index(y: Any, name: str = "y") -> tuple[np.ndarray, np.ndarray]:
+    """Find the classes of labels and number the labels by class.
+
+    Parameters
+    ----------
+    y : array-like of hashable labels, shape (n,)
+        Labels that compare equal, such as 1 and True, are one class.
+    name : str
+        What errors call it.
+
+    Returns
+    -------
+    classes : ndarray
+        Sorted, or in order of appearance if labels cannot be compared. Of the dtype of `y`, of
+        the labels' common simple type, or of dtype object.
+    codes : ndarray of int32, shape (n,)
+        ``classes[codes]`` are the labels.
+
+    Raises
+    ------
+    InvalidData
+        A label is NaN, infinite, a fraction or not hashable, or there are fewer than two classes.
+
+    Examples
+    --------
+    >>> class_index(["b", "a", "b"])
+    (array(['a', 'b'], dtype='<U1'), array([1, 0, 1], dtype=int32))
+    >>> class_index([("b", 1), None])
+    (array([('b', 1), None], dtype=object), array([0, 1], dtype=int32))
+    """
+    classes, codes = _unique(y, name)
+    for code, label in enumerate(classes):
+        if isinstance(label, float | np.floating) and not label.is_integer():
+            i = int(np.argmax(codes == code))
+            if np.isinf(label):
+                raise InvalidData(f"Input {name} contains infinity at row {i}; drop such rows")
+            raise InvalidData(
+                f"Unknown label type: {name}[{i}] = {label:g} is continuous; classes are integers, "
+                "text or other discrete labels"
+            )
+    if len(classes) < 2:
+        found = f"1 class: {show(classes[0])}" if len(classes) else "0 classes"
+        raise InvalidData(f"{name} needs at least 2 classes, got {found}; add rows of other labels")
+    if classes.dtype != object:
+        return classes, codes
+    try:
+        order = sorted(range(len(classes)), key=classes.__getitem__)
+    except TypeError:
+        order = list(range(len(classes)))
+    return _typed(classes[order]), np.argsort(order).astype(np.int32)[codes]
+
+
+def _array_like(y: Any, name: str) -> Any:
+    """Labels as a sequence or an array."""
+    if hasattr(y, "__array__"):
+        check_unmasked(y, name)
+        y = np.asarray(y)
+    if isinstance(y, str | bytes) or not (isinstance(y, Sequence) or np.ndim(y)):
+        raise InvalidData(
+            f"Expected array-like (array or non-string sequence), got {y!r} for {name}; "
+            "pass a list or an array of labels"
+        )
+    return y
+
+
+def _is_nested(y: Any, n_sequences: int) -> bool:
+    if len(y) == 0:
+        return False
+    if isinstance(y, np.ndarray) and y.ndim > 1:
+        return len(y) == n_sequences
+    if isinstance(y[0], tuple):
+        return len(y) == n_sequences
+    return isinstance(y[0], list) or getattr(y[0], "ndim", 0) > 0
+
+
+def _flat(y: Any, name: str) -> np.ndarray:
+    """Labels as a 1-D array, of dtype object unless they come typed."""
+    y = _array_like(y, name)
+    if not isinstance(y, np.ndarray):
+        return _objects(y)
+    try:
+        return column_or_1d(y, warn=True)
+    except ValueError as error:
+        raise InvalidData(f"{name}: {error}; pass one label per row") from error
+
+
+def _objects(labels: Iterable[Any]) -> np.ndarray:
+    # np.array would make a matrix of labels that are tuples.
+    return np.fromiter(labels, dtype=object)
+
+
+def _unique(y: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Distinct labels, sorted if typed and by appearance if not, and the number of each label."""
+    labels = _flat(y, name)
+    if labels.dtype != object:
+        missing = np.isnan(labels) if labels.dtype.kind in "fcmM" else np.False_
+        if missing.any():
+            raise _missing(int(np.argmax(missing)), name)
+        values, codes = np.unique(labels, return_inverse=True)
+        return values, codes.astype(np.int32)
+    seen: dict[Any, int] = {}
+    codes = np.empty(len(labels), dtype=np.int32)
+    for i, label in enumerate(labels):
+        try:
+            codes[i] = seen.setdefault(label, len(seen))
+        except TypeError as error:
+            raise InvalidType(
+                f"{name}[{i}] is of type {type(label).__name__}, which is not hashable; "
+                "use tuples, text or numbers as labels"
+            ) from error
+    for label, code in seen.items():
+        if _is_missing(label):
+            raise _missing(int(np.argmax(codes == code)), name)
+    return _objects(seen), codes
+
+
+def _is_missing(label: Any) -> bool:
+    if isinstance(label, tuple):
+        return any(map(_is_missing, label))
+    try:
+        return bool(label != label)
+    except TypeError:
+        # pandas.NA has no truth value.
+        return True
+
+
+def _missing(i: int, name: str) -> InvalidData:
+    return InvalidData(f"{name}[{i}] is or contains NaN; drop such rows or give them a label")
+
+
+def _typed(labels: np.ndarray) -> np.ndarray:
+    """Labels of one simple type as an array of that type, if it holds them exactly."""
+    kinds = set(map(type, labels))
+    kind = kinds.pop()
+    if not kinds and (kind in (bool, int, float, str) or issubclass(kind, np.generic)):
+        plain = labels.tolist()
+        typed = np.array(plain)
+        # Numpy drops trailing NULs of text and makes floats of large integers.
+        if typed.dtype.kind == np.dtype(kind).kind and typed.tolist() == plain:
+            return typed
+    return labels

@@ -1,0 +1,135 @@
+"""Storage of planes: blocks move, pools grow, and nothing is lost."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from cases import chain
+from reference import chain_blocks
+from taut import Problem, solve
+from taut.planes import Planes, append, corrective_steps, gram_of, labels_of, make_room
+from taut.structures import Chain
+
+
+class Model:
+    """The same planes as plain lists: label, loss, coefficient and psi of each."""
+
+    def __init__(self, weights, truths, n_features):
+        self.blocks = [
+            [(tuple(truth), 0.0, weight, np.zeros(n_features))]
+            for truth, weight in zip(truths, weights, strict=True)
+        ]
+
+    def assert_equals(self, planes):
+        for i, expected in enumerate(self.blocks):
+            start, count = planes.arrays.slot[i], planes.arrays.count[i]
+            labels, gram = labels_of(planes.arrays, i), gram_of(planes.arrays, i)
+            found = {tuple(labels[q].tolist()): q for q in range(count)}
+            # A block that was full may have dropped what has no weight, never anything else.
+            needed = {label for label, _, coef, _ in expected if coef > 0.0}
+            assert needed <= found.keys() <= {label for label, *_ in expected}
+            kept = [plane for plane in expected if plane[0] in found]
+            assert tuple(labels[0].tolist()) == expected[0][0]
+            for label, loss, coef, psi in kept:
+                q = found[label]
+                assert planes.arrays.loss[start + q] == loss
+                assert planes.arrays.coef[start + q] == coef
+                for other, _, _, other_psi in kept:
+                    assert gram[q, found[other]] == psi @ other_psi
+
+
+@pytest.mark.parametrize("with_weight", [0.0, 0.5, 1.0])
+def test_growing_loses_nothing(with_weight, rng):
+    """Blocks of labels of one to three integers, given up to 60 planes each, in random order."""
+    sizes = np.array([1, 3, 2, 3, 1])
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    weights = rng.uniform(1.0, 2.0, size=len(sizes))
+    truths = [rng.integers(1000, size=size).tolist() for size in sizes]
+    planes = Planes(weights, np.concatenate(truths).astype(np.int32), offsets)
+    model = Model(weights, truths, 4)
+    model.assert_equals(planes)
+    growths = 0
+    for step in range(300):
+        i = int(rng.integers(len(sizes)) ** 2 // len(sizes))  # some blocks far more than others
+        while not make_room(planes.arrays, i):
+            planes.grow()
+            growths += 1
+        # Integers, so that Gram entries are exact; a label of its own for each plane.
+        label, psi = np.full(sizes[i], 1000 + step, dtype=np.int32), rng.integers(9, size=4) * 1.0
+        loss = float(rng.uniform())
+        q = append(planes.arrays, i, label, loss)
+        coef = 0.25 * (rng.random() < with_weight)
+        planes.arrays.coef[planes.arrays.slot[i] + q] = coef
+        model.blocks[i].append((tuple(label.tolist()), loss, coef, psi))
+        psi_of = {name: other for name, _, _, other in model.blocks[i]}
+        labels, gram = labels_of(planes.arrays, i), gram_of(planes.arrays, i)
+        for r in range(q + 1):
+            gram[q, r] = gram[r, q] = psi @ psi_of[tuple(labels[r].tolist())]
+        if step % 20 == 0:
+            model.assert_equals(planes)
+    model.assert_equals(planes)
+    assert_allclose(
+        planes.loss_sum,
+        sum(loss * coef for block in model.blocks for _, loss, coef, _ in block),
+        rtol=1e-12,
+    )
+    assert planes.nbytes == sum(array.nbytes for array in planes.arrays)
+    if with_weight == 1.0:
+        assert growths > 2
+        assert planes.arrays.capacity.max() >= 64
+    if with_weight == 0.0:  # planes without weight make room for new ones
+        assert growths == 0
+
+
+def test_rescaling_and_completing(rng):
+    weights = np.array([1.0, 2.0, 0.0])
+    planes = Planes(weights, np.array([5, 6, 7], dtype=np.int32), np.arange(4))
+    assert make_room(planes.arrays, 1)
+    append(planes.arrays, 1, np.array([9], dtype=np.int32), 0.5)
+    planes.arrays.coef[planes.arrays.slot[1] : planes.arrays.slot[1] + 2] = [1.5, 0.5]
+    planes.rescale(np.array([3.0, 0.5, 1.0]))
+    planes.complete(np.array([3.0, 2.0, 4.0]))
+    starts = planes.arrays.slot
+    assert_array_equal(planes.arrays.coef[starts], [3.0, 0.75 + 1.0, 4.0])
+    assert planes.arrays.coef[starts[1] + 1] == 0.25
+    assert_array_equal(planes.numbers(), [5, 6, 9, 7])
+
+
+def test_planes_of_a_solve_have_the_gram_of_their_psi(rng):
+    """Long chains under a large weight have many planes: blocks move and pools grow."""
+    n_labels, lengths = 3, (4, 5, 1, 5, 4, 2)
+    xs = [rng.normal(size=(length, 2)) for length in lengths]
+    ys = [rng.integers(n_labels, size=length) for length in lengths]
+    X, y = chain().pack(xs, ys)
+    problem = Problem(Chain(n_labels, boundary=True), X, y, C=300.0)
+    state = solve(problem, tol=1e-9, max_iter=300, random_state=0).state
+    assert state["capacity"].max() >= 16
+    assert state["capacity"].min() == 4
+    psi, losses = chain_blocks(xs, ys, n_labels, boundary=True)
+    for i, length in enumerate(lengths):
+        count, room = state["count"][i], state["capacity"][i]
+        labels = state["labels"][state["text"][i] :][: count * length].reshape(count, length)
+        rows = labels @ n_labels ** np.arange(length)[::-1]
+        gram = state["gram"][state["square"][i] :][: room * room].reshape(room, room)
+        assert len(set(rows)) == count
+        assert_allclose(gram[:count, :count], psi[i][rows] @ psi[i][rows].T, atol=1e-10)
+        assert_allclose(state["loss"][state["slot"][i] :][:count], losses[i][rows])
+
+
+def test_corrective_steps_are_exact(rng):
+    """Enough steps reach the optimum over the block's planes; each keeps the sum of weights."""
+    psi = np.vstack([np.zeros(3), rng.normal(size=(3, 3))])
+    losses = np.array([0.0, 1.0, 2.0, 1.5])
+    planes = Planes(np.array([2.0]), np.array([0], dtype=np.int32), np.array([0, 1]))
+    for label in range(1, 4):
+        append(planes.arrays, 0, np.array([label], dtype=np.int32), losses[label])
+    gram_of(planes.arrays, 0)[:] = psi @ psi.T
+    change = np.empty(4)
+    answer = corrective_steps(planes.arrays, 0, losses.copy(), 1.0, 10_000, change)
+    coef = planes.arrays.coef[:4]
+    assert coef.min() >= 0.0
+    assert_allclose(coef.sum(), 2.0, rtol=1e-14)
+    assert_allclose(change, coef - [2.0, 0.0, 0.0, 0.0], atol=1e-15)
+    assert_allclose(answer, [change @ losses, change @ psi @ psi.T @ change], rtol=1e-12)
+    violation = losses - psi @ psi.T @ coef
+    assert violation.max() <= violation[coef > 0.0].min() + 1e-2 * losses.max()
