@@ -20,7 +20,7 @@ LAYERS = [
     ["structures", "data"],
     ["problem"],
     ["solvers", "checkpoint"],
-    ["solve"],
+    ["loop"],
     ["estimators"],
     ["cli"],
 ]

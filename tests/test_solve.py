@@ -219,22 +219,35 @@ def test_estimate_is_confirmed_before_stopping(problem):
         assert_allclose(problem.primal(result.w), last.primal, rtol=1e-12)
 
 
-@pytest.mark.parametrize("gap", [0.0, 1e-15])
-@pytest.mark.parametrize("last", [3, 10_000])
-def test_wrong_estimates_neither_stop_nor_delay(one_problem, monkeypatch, gap, last):
-    """A solver that claims to have converged, at first or always, is not believed."""
-    true_pass = DualCoordinate.pass_
-    expected = run(one_problem).certificate.passes
+class Boastful(DualCoordinate):
+    """Reports `claim` as its gap in the first `boasts` passes."""
 
-    def boastful(self, problem, state, *arguments):
-        report = true_pass(self, problem, state, *arguments)
-        return dataclasses.replace(report, gap=gap) if state.passes <= last else report
+    def __init__(self, claim, boasts):
+        super().__init__(recentring=0.0)  # a centre's distance would tell that it is not true
+        self.claim, self.boasts = claim, boasts
 
-    monkeypatch.setattr(DualCoordinate, "pass_", boastful)
-    certificate = run(one_problem).certificate
+    def pass_(self, problem, state, *arguments):
+        report = super().pass_(problem, state, *arguments)
+        return (
+            dataclasses.replace(report, gap=self.claim) if state.passes <= self.boasts else report
+        )
+
+
+@pytest.mark.parametrize("claim", [0.0, 1e-15])
+@pytest.mark.parametrize("boasts", [3, 10_000])
+def test_wrong_estimates_neither_stop_nor_delay(one_problem, claim, boasts):
+    expected = run(one_problem, DualCoordinate(recentring=0.0)).certificate.passes
+    certificate = run(one_problem, Boastful(claim, boasts)).certificate
     assert certificate.status is Status.CONVERGED
     assert certificate.relative_gap <= 1e-8
     assert 3 < certificate.passes < 3 * expected
+
+
+def test_wrong_estimates_wake_all_blocks(one_problem):
+    """Each pass then calls the oracle for all blocks, and so does each verification."""
+    calls = run(one_problem, Boastful(0.0, 10_000)).history["oracle_calls"]
+    assert not (calls % one_problem.n_blocks).any()
+    assert (run(one_problem).history["oracle_calls"] % one_problem.n_blocks).any()
 
 
 def test_records_reach_callbacks_and_history(problem):

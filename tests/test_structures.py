@@ -312,6 +312,12 @@ def test_candidates_of_the_wrong_size_are_refused():
         check_structure(case.structure, *case.data(), candidates=np.zeros((4, 2)))
 
 
+def test_candidates_of_a_plain_structure_are_a_function():
+    case = tags(Tags)
+    with pytest.raises(InvalidData, match=r"candidates is of type list: for a plain structure"):
+        check_structure(case.structure, *case.data(), candidates=case.structure.subsets)
+
+
 exact_step = numba.njit(Multiclass.exact_step)
 
 

@@ -109,16 +109,23 @@ class _PlainExample(Example):
     features_name = "features"
     structure: Structure
 
-    def __init__(self, structure, i, x, truth, candidates) -> None:
+    def __init__(
+        self, structure: Structure, i: int, x: Any, truth: Any, candidates: Candidates | None
+    ) -> None:
         super().__init__(structure, i, truth, candidates)
         self.x = x
         self.before = copy.deepcopy((x, truth))
 
     def enumerate_labels(self, n_features, rng):
-        if self.candidates is not None:
+        if self.candidates is None:
+            self.labels = [self.truth, *self.found(n_features, rng)]
+        elif callable(self.candidates):
             self.labels = [self.truth, *self.candidates(self.x)]
         else:
-            self.labels = [self.truth, *self.found(n_features, rng)]
+            raise InvalidData(
+                f"candidates is of type {type(self.candidates).__name__}: for a plain structure "
+                "give a function that returns the labels of an x"
+            )
 
     def features(self, label):
         return np.asarray(self.structure.features(self.x, label), dtype=np.float64)
@@ -145,7 +152,7 @@ def _same(a: Any, b: Any) -> bool:
         return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
     if isinstance(a, list | tuple):
         return len(a) == len(b) and all(map(_same, a, b))
-    if type(a).__eq__ is object.__eq__:
+    if getattr(type(a), "__eq__", None) is object.__eq__:
         return not hasattr(a, "__dict__") or _same(vars(a), vars(b))
     return bool(np.all(a == b))
 
@@ -185,7 +192,7 @@ class _Guarded:
     """An array whose surroundings tell when compiled code has written past its ends."""
 
     def __init__(self, size: int, dtype: type = np.float64) -> None:
-        self._whole = np.full(size + 2 * _GUARD, 77, dtype=dtype)
+        self._whole: np.ndarray = np.full(size + 2 * _GUARD, 77, dtype=dtype)
         self.array = self._whole[_GUARD : _GUARD + size]
 
     @property
@@ -247,7 +254,7 @@ class _CompiledExample(Example):
     def features(self, label):
         return self._sum(label[None], np.ones(1))
 
-    def _sum(self, labels, scales) -> np.ndarray:
+    def _sum(self, labels, scales):
         """sum_q scales[q] phi(labels[q]), by one call."""
         w = _Guarded(self.blocks.n_features)
         w.array[:] = 0.0
@@ -436,7 +443,9 @@ class _CompiledExample(Example):
             )
 
 
-def _best_exchange(gram, violation, alpha, moved, stiffness) -> tuple[int, int, float, float]:
+def _best_exchange(
+    gram: np.ndarray, violation: np.ndarray, alpha: np.ndarray, moved: np.ndarray, stiffness: float
+) -> tuple[int, int, float, float]:
     """The pair of labels between which moving alpha gains most: to, from, how much, the gain."""
     violation = violation - gram @ moved / stiffness
     slope = np.maximum(violation[:, None] - violation[None, :], 0.0)
