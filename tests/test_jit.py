@@ -60,7 +60,7 @@ def stamp():
 
 def test_editing_any_source_changes_the_stamp(package_copy):
     before = stamp()
-    assert stamp() == before == _jit._package_stamp()
+    assert stamp() == before
     for source in ("planes.py", "structures/chain.py"):
         (package_copy / source).write_text((package_copy / source).read_text() + "\n# edited\n")
         after = stamp()

@@ -165,11 +165,9 @@ def test_weights_count_blocks(case, weights, rng):
         assert_allclose(repeated.w, result.w, atol=1e-3)
 
 
-def test_no_weight_at_all(case, ones):
-    result = run(case.problem(1.0, 0.0 * ones))
-    assert result.certificate.status is Status.CONVERGED
-    assert result.certificate.primal == result.certificate.dual == 0.0
-    assert not result.w.any()
+def test_no_weight_at_all_is_refused(case, ones):
+    with pytest.raises(InvalidData, match="sample_weight"):
+        case.problem(1.0, 0.0 * ones)
 
 
 @pytest.mark.parametrize("C", [1e-6, 30.0])

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from taut._jit import kernel
+from taut.data.arrays import check_sample_weight
 from taut.errors import InvalidData
 from taut.structures.base import Blocks, CompiledStructure, Oracles, Structure
 
@@ -106,14 +107,16 @@ class PythonData:
 
     def __init__(self, structure: Structure, X: Sequence[Any], y: Sequence[Any] | None) -> None:
         self.structure = structure
-        self.X = X
-        self.truth = y
+        self.X = X.to_numpy() if hasattr(X, "to_numpy") else X  # a data frame is indexed by name
+        self.truth = y.to_numpy() if hasattr(y, "to_numpy") else y
         self.n_blocks = len(X)
+        if self.n_blocks == 0:
+            raise InvalidData("X has 0 sample(s), a minimum of 1 is required: give some examples")
         if y is None:
             return
         if len(y) != len(X):
             raise InvalidData(f"X has {len(X)} examples, y has {len(y)}: give one label to each")
-        self.n_features = len(self.features(0, y[0]))
+        self.n_features = len(self.features(0, self.truth[0]))
 
     def arrays(self) -> Iterator[np.ndarray]:
         """The features of the truths of some examples, spread over the data."""
@@ -123,10 +126,15 @@ class PythonData:
     def features(self, i: int, label: Any) -> np.ndarray:
         """phi(x_i, label), checked."""
         features = np.asarray(self.structure.features(self.X[i], label), dtype=np.float64)
-        if features.ndim != 1 or not np.isfinite(features).all():
+        if features.ndim != 1:
             raise InvalidData(
-                f"{type(self.structure).__name__}.features of example {i} must be a 1-D array of "
-                f"finite numbers, got shape {features.shape}"
+                f"{type(self.structure).__name__}.features of example {i} has shape "
+                f"{features.shape}: return a 1-D array"
+            )
+        if not np.isfinite(features).all():
+            raise InvalidData(
+                f"{type(self.structure).__name__}.features of example {i} contains NaN or infinity: "
+                "check the example, and what features makes of it"
             )
         return features
 
@@ -218,9 +226,7 @@ class Problem:
         self.structure = structure
         self.data = bind(structure, X, y)
         self.n_jobs = n_jobs
-        self.block_weight = np.full(self.n_blocks, float(C))
-        if sample_weight is not None:
-            self.block_weight *= sample_weight
+        self.block_weight = C * check_sample_weight(sample_weight, self.n_blocks)
 
     @property
     def n_blocks(self) -> int:

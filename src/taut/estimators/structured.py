@@ -7,7 +7,6 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from taut.data.arrays import check_sample_weight
 from taut.errors import InvalidData
 from taut.estimators.base import StructuralEstimator, documented
 from taut.problem import bind
@@ -75,8 +74,6 @@ class StructuredSVM(StructuralEstimator):
             raise InvalidData(
                 f"structure = {self.structure!r} has no argmax and loss: subclass taut.Structure"
             )
-        if sample_weight is not None:
-            sample_weight = check_sample_weight(sample_weight, len(sample_weight))
         self.coef_ = self._train(self.structure, X, y, sample_weight)
         return self
 

@@ -101,6 +101,8 @@ def examples(
         for i in range(min(n_examples, blocks.n_blocks)):
             yield _CompiledExample(structure, i, blocks, candidates, digests)
     else:
+        # A data frame is indexed by name.
+        X, y = (part.to_numpy() if hasattr(part, "to_numpy") else part for part in (X, y))
         for i in range(min(n_examples, len(X))):
             yield _PlainExample(structure, i, X[i], y[i], candidates)
 

@@ -62,10 +62,10 @@ def check_structure(
     ...         return float(truth != label)
     ...     def argmax(self, x, w, truth=None):
     ...         return 1 if w @ x > 0 else -1
-    >>> check_structure(Sign(), np.eye(2), [1, -1], candidates=lambda x: (1, -1))
+    >>> check_structure(Sign(), np.eye(2), [-1, 1], candidates=lambda x: (1, -1))
     Traceback (most recent call last):
         ...
-    taut.errors.InvalidStructure: Sign.argmax on example 1: with the truth it returns -1, whose
+    taut.errors.InvalidStructure: Sign.argmax on example 0: with the truth it returns -1, whose
     score + loss is 0, while 1 has 1; return the label of highest score + loss
     """
     rng = np.random.default_rng(random_state)
