@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from taut import BinarySVM, ChainSVM, MulticlassSVM, Structure, StructuredSVM
@@ -72,5 +73,5 @@ EXPECTED = {
 )
 def test_scikit_learn(estimator, check):
     if "sample_weight_equivalence" in str(check):
-        estimator.set_params(**TIGHT)
+        estimator = clone(estimator).set_params(**TIGHT)
     check(estimator)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from taut._jit import kernel
-from taut._linalg import Rows, add_outer, as_rows, row_inner, row_times
+from taut._linalg import Rows, add_outer, as_rows, row_times
 from taut.errors import InvalidData
 from taut.structures.base import Blocks, CompiledStructure
 
@@ -23,33 +23,6 @@ def _end_weights(data, w):
     """The (2, K) weights of the first and of the last label, at the end of w."""
     n_labels = data[3]
     return w[w.shape[0] - 2 * n_labels :].reshape((2, n_labels))
-
-
-@kernel
-def _overlap(y, a, z, b):
-    """<e_y - e_a, e_z - e_b>."""
-    return 1.0 * (y == z) - 1.0 * (y == b) - 1.0 * (a == z) + 1.0 * (a == b)
-
-
-@kernel
-def _pair(labels, t, n_labels):
-    """The transition into position t as one number."""
-    return labels[t - 1] * n_labels + labels[t]
-
-
-@kernel
-def _transition_inner(truth, a, b, n_labels):
-    """<psi(a), psi(b)> of the transition counts."""
-    total = 0.0
-    for t in range(1, truth.shape[0]):
-        y, mine = _pair(truth, t, n_labels), _pair(a, t, n_labels)
-        if y == mine:
-            continue
-        for u in range(1, truth.shape[0]):
-            z, other = _pair(truth, u, n_labels), _pair(b, u, n_labels)
-            if z != other:
-                total += _overlap(y, mine, z, other)
-    return total
 
 
 class Chain(CompiledStructure):
@@ -229,24 +202,3 @@ class Chain(CompiledStructure):
             if scales[q] != 0.0:
                 for t in range(1, length):
                     T[labels[q, t - 1], labels[q, t]] += scales[q]
-
-    @staticmethod
-    def inner(data, i, a, b):
-        """<psi(a), psi(b)>: only positions where a and b differ from the truth contribute."""
-        rows, offsets, truths, n_labels, _width, _unit, has_boundary = data
-        first, length = offsets[i], offsets[i + 1] - offsets[i]
-        truth = truths[first : first + length]
-        total = _transition_inner(truth, a, b, n_labels)
-        if has_boundary:
-            for t in (0, length - 1):
-                total += _overlap(truth[t], a[t], truth[t], b[t])
-        for t in range(length):
-            if a[t] == truth[t]:
-                continue
-            for u in range(length):
-                if b[u] == truth[u]:
-                    continue
-                overlap = _overlap(truth[t], a[t], truth[u], b[u])
-                if overlap != 0.0:
-                    total += overlap * row_inner(rows, first + t, first + u)
-        return total
