@@ -22,7 +22,7 @@ from taut.result import Certificate, History
 from taut.solvers import DualCoordinate
 
 # One structure for each form of the dual variables.
-FORMS = ["multiclass", "chain", "tags-plain"]
+FORMS = ["multiclass", "chain", "tags-inner", "tags-plain"]
 
 
 @pytest.fixture(params=FORMS)

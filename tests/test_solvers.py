@@ -166,7 +166,7 @@ def test_weights_count_blocks(case, weights, rng):
 
 
 def test_no_weight_at_all_is_refused(case, ones):
-    with pytest.raises(InvalidData, match="sample_weight"):
+    with pytest.raises(InvalidData, match="sample_weight is zero everywhere"):
         case.problem(1.0, 0.0 * ones)
 
 

@@ -204,7 +204,7 @@ def _gram_row_by_inner(inner, oracles, data, i, truth, labels, new, work, scratc
 
 
 def _gram_row_by_scores(inner, oracles, data, i, truth, labels, new, work, scratch, row):
-    """Scores against psi(new) as weights; `scratch` is zero before and after."""
+    """Scores against psi(new) as weights; `scratch` is zero, up to rounding, before and after."""
     pair = np.empty((2, truth.shape[0]), dtype=np.int32)
     for t in range(truth.shape[0]):
         pair[0, t] = truth[t]
@@ -379,6 +379,15 @@ class PlaneDual(_WithPlanes):
         U = np.zeros(self.data.n_features)
         _plane_vector(self.data.oracles, self.data.blocks.data, self.planes.arrays, U)
         return U
+
+
+    def arrays(self):
+        # The scratch vector is zero only up to rounding, which an exact resumption must know.
+        return super().arrays() | {"scratch": self.scratch}
+
+    def restore(self, arrays, factor):
+        super().restore(arrays, factor)
+        self.scratch[:] = arrays["scratch"]
 
 
 class PythonDual(_WithPlanes):
