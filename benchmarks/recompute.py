@@ -12,7 +12,8 @@ import numpy as np
 def binary(X, signs, C, w, alpha):
     """Primal at w and dual at alpha of the hinge with X as it is, without bias."""
     primal = 0.5 * w @ w + C * np.maximum(0.0, 1.0 - signs * (X @ w)).sum()
-    assert alpha.min() >= 0.0 and alpha.max() <= C * (1.0 + 1e-12)
+    assert alpha.min() >= 0.0
+    assert alpha.max() <= C * (1.0 + 1e-12)
     U = X.T @ (signs * alpha)
     return primal, alpha.sum() - 0.5 * U @ U
 
@@ -23,7 +24,8 @@ def multiclass(X, y, C, W, alpha):
     scores = X @ W.T + 1.0
     scores[rows, y] -= 1.0
     primal = 0.5 * (W**2).sum() + C * (scores.max(axis=1) - scores[rows, y]).sum()
-    assert alpha.min() >= 0.0 and np.allclose(alpha.sum(axis=1), C, rtol=1e-9)
+    assert alpha.min() >= 0.0
+    assert np.allclose(alpha.sum(axis=1), C, rtol=1e-9)
     direction = -alpha
     direction[rows, y] += alpha.sum(axis=1)
     U = X.T @ direction

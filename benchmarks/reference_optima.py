@@ -1,6 +1,6 @@
 """Known optima on real data, each with a certificate that is recomputed independently.
 
-    python benchmarks/reference_optima.py --data FOLDER
+python benchmarks/reference_optima.py --data FOLDER
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ import json
 
 import matplotlib
 import numpy as np
+
 import recompute
 from datasets import Letters, data_folder, parser, sparse, usps
-
 from taut import BinarySVM, ChainSVM, MulticlassSVM
 
 matplotlib.use("Agg")

@@ -1,113 +1,13 @@
-"""A structure as a user would write it, plain and compiled: subsets of tags that go together."""
+"""The example of a user's own structure, and a variant with inner products of its own."""
 
-import itertools
+import sys
+from pathlib import Path
 
-import numpy as np
+sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 
-from taut import CompiledStructure, Structure
-from taut.structures import Blocks
+from own_structure import CompiledTags, Tags
 
-
-class Tags(Structure):
-    """Subsets of m tags: a weight per feature and tag, and one per pair of tags; Hamming loss."""
-
-    def __init__(self, n_tags):
-        self.subsets = list(itertools.product((0, 1), repeat=n_tags))
-        self.pairs = list(itertools.combinations(range(n_tags), 2))
-
-    def features(self, x, label):
-        together = [label[a] * label[b] for a, b in self.pairs]
-        return np.concatenate([np.outer(x, label).ravel(), together])
-
-    def loss(self, truth, label):
-        return sum(a != b for a, b in zip(truth, label, strict=True))
-
-    def argmax(self, x, w, truth=None):
-        def value(label):
-            loss = 0.0 if truth is None else self.loss(truth, label)
-            return w @ self.features(x, label) + loss
-
-        return max(self.subsets, key=value)
-
-
-class CompiledTags(CompiledStructure):
-    """The same for Numba; a label is a row of m bits, `work` holds the scores of single tags."""
-
-    def __init__(self, n_tags):
-        self.n_tags = n_tags
-
-    def encode(self, X, y=None):
-        n, m = len(X), self.n_tags
-        truth = np.zeros((n, m), dtype=np.int32) if y is None else np.array(y, dtype=np.int32)
-        return Blocks(
-            data=(np.ascontiguousarray(X, dtype=np.float64), truth),
-            n_features=X.shape[1] * m + m * (m - 1) // 2,
-            offsets=m * np.arange(n + 1),
-            truth=truth.ravel(),
-            work_size=m,
-        )
-
-    def decode(self, labels, offsets):
-        return [tuple(bits) for bits in labels.reshape(-1, self.n_tags).tolist()]
-
-    @staticmethod
-    def prepare(data, i, w, work):
-        X, truth = data
-        m = truth.shape[1]
-        for k in range(m):
-            work[k] = 0.0
-            for j in range(X.shape[1]):
-                work[k] += X[i, j] * w[j * m + k]
-
-    @staticmethod
-    def score(data, i, w, work, label):
-        m = label.shape[0]
-        total = 0.0
-        pair = w.shape[0] - m * (m - 1) // 2
-        for a in range(m):
-            total += work[a] * label[a]
-            for b in range(a + 1, m):
-                total += w[pair] * label[a] * label[b]
-                pair += 1
-        return total
-
-    @staticmethod
-    def loss(data, i, label):
-        return 1.0 * (label != data[1][i]).sum()
-
-    @staticmethod
-    def argmax(data, i, w, work, loss_weight, label):
-        X, truth = data
-        m = truth.shape[1]
-        best, winner = -np.inf, 0
-        for subset in range(2**m):
-            total = 0.0
-            pair = X.shape[1] * m
-            for a in range(m):
-                mine = (subset >> a) & 1
-                total += work[a] * mine + loss_weight * (mine != truth[i, a])
-                for b in range(a + 1, m):
-                    total += w[pair] * mine * ((subset >> b) & 1)
-                    pair += 1
-            if total > best:
-                best, winner = total, subset
-        for a in range(m):
-            label[a] = (winner >> a) & 1
-        return best
-
-    @staticmethod
-    def add_features(data, i, labels, scales, w):
-        X, truth = data
-        m = truth.shape[1]
-        for q in range(scales.shape[0]):
-            pair = X.shape[1] * m
-            for a in range(m):
-                if labels[q, a]:
-                    for j in range(X.shape[1]):
-                        w[j * m + a] += scales[q] * X[i, j]
-                for b in range(a + 1, m):
-                    w[pair] += scales[q] * labels[q, a] * labels[q, b]
-                    pair += 1
+__all__ = ["CompiledTags", "CompiledTagsWithInner", "Tags"]
 
 
 class CompiledTagsWithInner(CompiledTags):

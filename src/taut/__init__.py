@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from taut.checkpoint import Checkpoint
     from taut.estimators import BinarySVM, ChainSVM, MulticlassSVM, StructuredSVM, load
+    from taut.loop import solve
     from taut.problem import Problem
     from taut.result import Certificate, History, Record, Result, Status
-    from taut.loop import solve
     from taut.structures import CompiledStructure, Structure, check_structure
 
 __version__ = "0.1.0"

@@ -57,7 +57,7 @@ def _warn_once(reason: str) -> None:
 
 
 class _LazyCache:
-    """Stands in for a dispatcher's cache until the first compilation, so that imports stay cheap."""
+    """Stands in for a dispatcher's cache until the first compilation: imports stay cheap."""
 
     def __init__(self, function: Callable) -> None:
         self._function = function

@@ -11,9 +11,9 @@ dual value, so the certificate stays exact:
 
     P(w) - D(a) = sum of the blocks' gaps at w + kappa^2/2 |w - z|^2.
 
-How strong it should be shows in the moves of U. Blocks that compete undo each other's steps, and the
-move of a pass is then short beside what its visits would add up to if they were orthogonal; under a
-centre that is too strong all steps point the same way. `MovingCentre.adapt` steers between the two.
+How strong it should be shows in the moves of U. Blocks that compete undo each other's steps, and
+the move of a pass is then short beside what its visits would add up to if they were orthogonal;
+under a centre that is too strong all steps point the same way. `adapt` steers between the two.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class MovingCentre:
             w += self.kappa / self.stiffness * step
 
     def adapt(self, alignment: float, gap: float, w: np.ndarray) -> None:
-        """Steer kappa by how the visits of the last pass added up, and weaken it if nothing helps."""
+        """Steer kappa by how the last pass's visits added up, and weaken it if nothing helps."""
         self.passes += 1
         factor = _FAST if self.passes <= _SEARCHING else _SLOW
         low, high = _GOOD_ALIGNMENT

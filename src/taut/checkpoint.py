@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from taut import files
-from taut.errors import InvalidFile
+from taut.errors import InvalidData, InvalidFile
 
 _KIND = "checkpoint"
 
@@ -54,6 +54,11 @@ class CheckpointFile:
     def __init__(self, checkpoint: Checkpoint | str | os.PathLike, fingerprint: str) -> None:
         self.settings = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
         self.path = Path(self.settings.path)
+        if not self.path.parent.is_dir():  # else it would show when the first saving is due
+            raise InvalidData(
+                f"checkpoint = {os.fspath(self.path)!r}: there is no folder {self.path.parent}; "
+                "create it, or give another path"
+            )
         self.fingerprint = fingerprint
         self.written = time.monotonic()
 
@@ -62,10 +67,10 @@ class CheckpointFile:
         if not self.path.exists():
             return None
         arrays, meta = files.read(self.path, _KIND)
-        if meta["fingerprint"] != self.fingerprint:
+        if meta.get("fingerprint") != self.fingerprint:
             raise InvalidFile(
-                f"{self.path} is the checkpoint of another run: the data, the weights or the solver "
-                "differ. Give another path, or delete the file to start anew."
+                f"{self.path} is the checkpoint of another run: the data, the weights or the "
+                "solver differ. Give another path, or delete the file to start anew."
             )
         return arrays, meta
 

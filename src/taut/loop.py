@@ -1,7 +1,8 @@
-"""The one loop: pass, estimate, verify, report, checkpoint, stop. Solvers never loop by themselves."""
+"""The one loop: pass, estimate, verify, report, save, stop. Solvers never loop by themselves."""
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import math
 import os
@@ -25,6 +26,7 @@ from taut.solvers.base import Arrays, PassReport
 Callback = Callable[[Record], object]
 
 _log = logging.getLogger("taut")
+_DIGEST = "data_digest"  # among the arrays of a result's state
 
 _AVERAGING = 0.2  # weight of the newest w in the running average, once it has begun
 _PRECISION = 1e-9  # relative gaps above this are never blamed on floating-point numbers
@@ -93,10 +95,17 @@ def solve(
         raise InvalidData(f"time_limit = {time_limit}: it must be positive, or None")
     run = _Run(problem, solver or DualCoordinate(), tol, np.random.default_rng(random_state))
     if start is not None:
+        # Planes keep the losses of their labels: with other truths the bounds would be wrong.
+        if start[_DIGEST].tobytes() != problem.data_digest:
+            raise InvalidData(
+                "the start belongs to other data: start from a solve of the same data, or from "
+                "nothing (warm_start=False)"
+            )
         run.state.hot_start(start)
     file = None
     if checkpoint is not None:
-        file = CheckpointFile(checkpoint, f"{problem.fingerprint()} {run.solver}")
+        weights = hashlib.sha256(problem.block_weight.tobytes()).hexdigest()
+        file = CheckpointFile(checkpoint, f"{problem.data_digest.hex()} {weights} {run.solver}")
         saved = file.load()
         if saved is not None:
             run.resume(*saved)
@@ -165,8 +174,9 @@ class _Run:
                 record = self.account(report, began)
                 status = self.verdict()
                 try:
-                    if any([callback(record) is True for callback in callbacks]):
-                        status = status or Status.CALLBACK
+                    answers = [callback(record) for callback in callbacks]
+                    if status is None and True in answers:
+                        status = Status.CALLBACK
                 except KeyboardInterrupt:
                     interrupted.set()
                 if status is None:
@@ -263,7 +273,9 @@ class _Run:
             peak_memory(),
         )  # fmt: skip
         _log.info("%s primal %.6g, dual %.6g", message, primal, dual)
-        return Result(self.best_w, certificate, self.history, self.state.arrays())
+        digest = np.frombuffer(self.problem.data_digest, dtype=np.uint8)
+        state = self.state.arrays() | {_DIGEST: digest}
+        return Result(self.best_w, certificate, self.history, state)
 
     def snapshot(self) -> tuple[Arrays, dict[str, Any]]:
         """All that is needed to go on exactly from here."""

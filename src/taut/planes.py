@@ -5,9 +5,9 @@ block's weight that is not in use. Coefficients of a block are >= 0 and sum to i
 dual step always moves weight from one plane to another: with the truth as one of the two it is the
 single-variable step, otherwise the pair step of dual coordinate descent with shared slacks.
 
-A block starts with room for a few planes. A full block first drops planes without weight, then moves
-to the end of the pools with twice the room; when a pool is exhausted, compiled code returns to Python
-and `Planes.grow` copies what is alive into larger pools.
+A block starts with room for a few planes. A full block first drops planes without weight, then
+moves to the end of the pools with twice the room; when a pool is exhausted, compiled code returns to
+Python and `Planes.grow` copies what is alive into larger pools.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def make_room(planes, i):
 
 @kernel
 def append(planes, i, label, loss):
-    """Add a plane without weight to block i, which has room for it; the caller fills its Gram row."""
+    """Add a plane without weight to block i, which has room; the caller fills its Gram row."""
     q = planes.count[i]
     planes.coef[planes.slot[i] + q] = 0.0
     planes.loss[planes.slot[i] + q] = loss

@@ -8,6 +8,7 @@ P(w) >= D(a) for every w and every feasible a.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -119,8 +120,8 @@ class PythonData:
         self.n_features = len(self.features(0, self.truth[0]))
 
     def arrays(self) -> Iterator[np.ndarray]:
-        """The features of the truths of some examples, spread over the data."""
-        for i in range(0, self.n_blocks, self.n_blocks // 64 + 1):
+        """The features of the truths."""
+        for i in range(self.n_blocks):
             yield self.features(i, self.truth[i])
 
     def features(self, i: int, label: Any) -> np.ndarray:
@@ -133,8 +134,8 @@ class PythonData:
             )
         if not np.isfinite(features).all():
             raise InvalidData(
-                f"{type(self.structure).__name__}.features of example {i} contains NaN or infinity: "
-                "check the example, and what features makes of it"
+                f"{type(self.structure).__name__}.features of example {i} contains NaN or "
+                "infinity: check the example, and what features makes of it"
             )
         return features
 
@@ -238,17 +239,18 @@ class Problem:
         """Length of w."""
         return self.data.n_features
 
-    def fingerprint(self) -> str:
-        """A digest of structure, data and weights: equal for equal problems.
+    @functools.cached_property
+    def data_digest(self) -> bytes:
+        """A digest of structure and data, equal for equal ones; weights are not in it.
 
-        Large arrays enter by shape and by some thousand values spread over them.
+        Arrays of more than 16 MB enter by their shape and by values spread over them.
         """
         digest = hashlib.sha256(f"{type(self.structure).__qualname__} {self.n_features}".encode())
-        for array in (self.block_weight, *self.data.arrays()):
+        for array in self.data.arrays():
             digest.update(f"{array.dtype} {array.shape}".encode())
-            flat = array.reshape(-1)
-            digest.update(np.ascontiguousarray(flat[:: len(flat) // 4096 + 1]).tobytes())
-        return digest.hexdigest()
+            stride = array.nbytes // 2**24 + 1
+            digest.update(np.ascontiguousarray(array.reshape(-1)[::stride]).tobytes())
+        return digest.digest()
 
     def primal(self, w: np.ndarray) -> float:
         """P(w), by one oracle call per block."""

@@ -17,8 +17,8 @@ class Status(enum.Enum):
 
     CONVERGED = "The relative gap {relative_gap:.2g} is within tol={tol:g}."
     MAX_ITER = (
-        "Stopped after max_iter={passes} passes with relative gap {relative_gap:.2g} > tol={tol:g}: "
-        "raise max_iter, or tol."
+        "Stopped after max_iter={passes} passes with relative gap {relative_gap:.2g} > "
+        "tol={tol:g}: raise max_iter, or tol."
     )
     TIME_LIMIT = (
         "Stopped by time_limit after {seconds:.1f} s with relative gap {relative_gap:.2g} > "
@@ -33,8 +33,8 @@ class Status(enum.Enum):
         "tol={tol:g}."
     )
     STALLED = (
-        "Floating-point precision allows no gap below {relative_gap:.2g}, tol={tol:g} asks for less: "
-        "raise tol, or scale the features."
+        "Floating-point precision allows no gap below {relative_gap:.2g}, tol={tol:g} asks for "
+        "less: raise tol, or scale the features."
     )
 
 

@@ -3,14 +3,13 @@
 Every error names the argument, the row and the remedy.
 """
 
-from collections.abc import Iterable, Sequence
-from itertools import chain
+from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from sklearn.utils import check_array, column_or_1d
+from sklearn.utils import check_array
 
 from taut.errors import InvalidData, InvalidType
 
@@ -19,6 +18,7 @@ __all__ = [
     "as_matrix",
     "as_sequences",
     "check_sample_weight",
+    "holds_sequences",
 ]
 
 Matrix: TypeAlias = np.ndarray | sp.csr_array | sp.csr_matrix
@@ -100,10 +100,7 @@ def as_sequences(
            [3., 4.],
            [5., 6.]]), array([0, 1, 3]))
     """
-    many = isinstance(X, list | tuple) or (
-        isinstance(X, np.ndarray) and (X.ndim == 3 or (X.ndim == 1 and X.dtype == object))
-    )
-    if many and lengths is None:
+    if holds_sequences(X, lengths):
         matrix, offsets = _stack(X, name)
     else:
         matrix = _as_layout(X, name)
@@ -112,7 +109,18 @@ def as_sequences(
     return matrix, offsets
 
 
-def check_sample_weight(sample_weight: Any, n: int, name: str = "sample_weight") -> np.ndarray:
+def holds_sequences(X: Any, lengths: ArrayLike | None = None) -> bool:
+    """Whether `as_sequences` takes the items of `X` as sequences, not `X` as one stacked matrix."""
+    if lengths is not None:
+        return False
+    return isinstance(X, list | tuple) or (
+        isinstance(X, np.ndarray) and (X.ndim == 3 or (X.ndim == 1 and X.dtype == object))
+    )
+
+
+def check_sample_weight(
+    sample_weight: Any, n: int, name: str = "sample_weight", unit: str = "row of X"
+) -> np.ndarray:
     """Check weights of blocks.
 
     Parameters
@@ -120,8 +128,8 @@ def check_sample_weight(sample_weight: Any, n: int, name: str = "sample_weight")
     sample_weight : None, number or array-like of shape (n,)
         None stands for 1; a number for that number everywhere.
     n : int
-    name : str
-        What errors call it.
+    name, unit : str
+        What errors call it, and what has a weight.
 
     Returns
     -------
@@ -144,14 +152,14 @@ def check_sample_weight(sample_weight: Any, n: int, name: str = "sample_weight")
         weight = np.full(n, weight)
     if weight.shape != (n,):
         raise InvalidData(
-            f"{name} has shape {weight.shape}, expected {(n,)}; pass one weight per row of X"
+            f"{name} has shape {weight.shape}, expected {(n,)}; pass one weight per {unit}"
         )
     _check_finite(weight, name)
     if n and weight.min() < 0:
         i = int(np.argmax(weight < 0))
         raise InvalidData(f"{name}[{i}] = {weight[i]} is negative; pass weights >= 0")
     if not weight.any():
-        raise InvalidData(f"{name} is zero everywhere; give at least one row a positive weight")
+        raise InvalidData(f"{name} is zero everywhere; give at least one {unit} a positive weight")
     return weight
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from sklearn.utils import column_or_1d
 from taut.data.arrays import check_unmasked, show
 from taut.errors import InvalidData, InvalidType
 
-__all__ = ["as_label_sequences", "class_index"]
+__all__ = ["as_label_sequences", "class_index", "class_weights"]
 
 
 def as_label_sequences(y: Any, offsets: np.ndarray, name: str = "y") -> np.ndarray:
@@ -122,6 +123,64 @@ def class_index(y: Any, name: str = "y") -> tuple[np.ndarray, np.ndarray]:
     except TypeError:
         order = list(range(len(classes)))
     return _typed(classes[order]), np.argsort(order).astype(np.int32)[codes]
+
+
+def class_weights(
+    class_weight: dict | str | None, classes: np.ndarray, codes: np.ndarray, weight: np.ndarray
+) -> np.ndarray:
+    """Factors on the weights of rows, by class.
+
+    Parameters
+    ----------
+    class_weight : dict, "balanced" or None
+        Factors by label, 1 for labels that are not in it; or factors that give all classes the
+        same summed weight.
+    classes, codes : ndarray
+        From `class_index`.
+    weight : ndarray of shape (n,)
+        The weights of the rows.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_classes,)
+
+    Raises
+    ------
+    InvalidData
+        A key is no class, or a factor is no number >= 0, or all factors are zero.
+
+    Examples
+    --------
+    >>> class_weights({"a": 3}, np.array(["a", "b"]), np.array([0, 1]), np.ones(2))
+    array([3., 1.])
+    >>> class_weights("balanced", np.array([0, 1]), np.array([0, 0, 0, 1]), np.ones(4))
+    array([0.66666667, 2.        ])
+    """
+    factors = np.ones(len(classes))
+    if class_weight is None:
+        return factors
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        sums = np.bincount(codes, weights=weight, minlength=len(classes))
+        return np.divide(sums.sum() / len(classes), sums, out=factors, where=sums > 0.0)
+    if not isinstance(class_weight, dict):
+        raise InvalidData(
+            f"class_weight = {class_weight!r}: give None, 'balanced' or a dict of factors by class"
+        )
+    places = {label: k for k, label in enumerate(classes.tolist())}
+    for label, factor in class_weight.items():
+        if label not in places:
+            raise InvalidData(
+                f"class_weight has the key {show(label)}, which is no label of y; its classes are "
+                f"{', '.join(map(repr, list(places)[:10]))}{', ...' if len(places) > 10 else ''}"
+            )
+        if not (isinstance(factor, Real) and 0.0 <= float(factor) < np.inf):
+            raise InvalidData(
+                f"class_weight[{show(label)}] = {show(factor)}; give finite numbers >= 0"
+            )
+        factors[places[label]] = factor
+    if not factors.any():
+        raise InvalidData("class_weight is zero for all classes; give one a positive factor")
+    return factors
 
 
 def _array_like(y: Any, name: str) -> Any:

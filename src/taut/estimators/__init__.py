@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from taut import files
-from taut.errors import InvalidFile
+from taut.errors import InvalidData, InvalidFile
 from taut.estimators.base import _KIND, StructuralEstimator
 from taut.estimators.classification import BinarySVM, MulticlassSVM
 from taut.estimators.sequences import ChainSVM
@@ -27,7 +27,7 @@ def load(path: str | os.PathLike, **parameters: Any) -> Any:
     ----------
     path : str or path
     **parameters
-        What is not in the file: `structure=` for a `StructuredSVM`.
+        What is not in the file, such as `structure=` for a `StructuredSVM`, or shall differ.
 
     Returns
     -------
@@ -63,4 +63,15 @@ def load(path: str | os.PathLike, **parameters: Any) -> Any:
             f"{path} holds the weights of a StructuredSVM, structures are not saved: "
             "call taut.load(path, structure=...) with the structure it was fitted with"
         )
-    return ESTIMATORS[name]._from_file(tensors, meta, **parameters)
+    unknown = sorted(parameters.keys() - ESTIMATORS[name]._get_param_names())
+    if unknown:
+        raise InvalidData(
+            f"{path} holds a {name}, which has no parameter {unknown[0]!r}: remove it"
+        )
+    try:
+        return ESTIMATORS[name]._from_file(tensors, meta, **parameters)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise InvalidFile(
+            f"{path} holds a {name} in a form that this version of taut cannot read ({error!r}): "
+            "update taut, or save it again"
+        ) from error

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -16,11 +17,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from taut import files
 from taut.checkpoint import Checkpoint
 from taut.data.arrays import Matrix, as_matrix
-from taut.errors import InvalidData, NotConverged
+from taut.errors import InvalidData, InvalidFile, InvalidType, NotConverged
+from taut.loop import solve
 from taut.problem import Problem
 from taut.progress import progress_line
 from taut.result import Certificate, History, Record, Status
-from taut.loop import solve
 from taut.solvers import SOLVERS, Solver
 
 _KIND = "model"
@@ -69,11 +70,24 @@ def as_solver(solver: str | Solver) -> Solver:
     if isinstance(solver, Solver):
         return solver
     name = "dual_coordinate" if solver == "auto" else solver
-    if name not in SOLVERS:
+    if not isinstance(name, str) or name not in SOLVERS:
         raise InvalidData(
             f"solver = {solver!r}: give 'auto', one of {sorted(SOLVERS)}, or a solver object"
         )
     return SOLVERS[name]()
+
+
+def check_number(name: str, value: Any) -> None:
+    """Refuse what cannot be compared with a number; whether it is in range is for others to say."""
+    if not isinstance(value, Real) or value != value:
+        raise InvalidType(f"{name} = {value!r}: give a number")
+
+
+def columns_of(X: Any, matrix: Matrix) -> dict[str, Any]:
+    """What a fit remembers of the columns of X: their number and, for a data frame, their names."""
+    memory = BaseEstimator()
+    validate_data(memory, X if hasattr(X, "columns") else matrix, reset=True, skip_check_array=True)
+    return vars(memory)
 
 
 class StructuralEstimator(BaseEstimator):
@@ -87,7 +101,7 @@ class StructuralEstimator(BaseEstimator):
         tol: float = 1e-3,
         max_iter: int = 1000,
         time_limit: float | None = None,
-        n_jobs: int = 1,
+        n_jobs: int | None = 1,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
         warm_start: bool = False,
@@ -106,55 +120,81 @@ class StructuralEstimator(BaseEstimator):
         self.callbacks = callbacks
         self.checkpoint = checkpoint
 
-    def _matrix(self, X: Any, *, reset: bool = False) -> Matrix:
+    def _matrix(self, X: Any) -> Matrix:
         """X, checked, with the features that fit saw."""
-        if not reset:
-            check_is_fitted(self)
+        check_is_fitted(self)
         matrix = as_matrix(X)
-        validate_data(
-            self, X if hasattr(X, "shape") else matrix, reset=reset, skip_check_array=True
-        )
+        self._check_columns(X, matrix)
         return matrix
 
+    def _check_columns(self, X: Any, matrix: Matrix) -> None:
+        """Refuse columns that fit did not see."""
+        validate_data(
+            self, X if hasattr(X, "columns") else matrix, reset=False, skip_check_array=True
+        )
+
     def _threads(self) -> int:
-        if self.n_jobs == -1:
-            return os.cpu_count() or 1
-        if self.n_jobs is None:
-            return 1
-        if self.n_jobs < 1:
-            raise InvalidData(f"n_jobs = {self.n_jobs}: give a number of threads, or -1 for all")
-        return int(self.n_jobs)
+        jobs: Any = 1 if self.n_jobs is None else self.n_jobs
+        if not isinstance(jobs, Integral) or (jobs < 1 and jobs != -1):
+            raise InvalidData(f"n_jobs = {jobs!r}: give a number of threads, or -1 for all")
+        return int(jobs) if jobs > 0 else os.cpu_count() or 1
+
+    def _seed(self) -> int:
+        if not isinstance(self.random_state, int):
+            return int(check_random_state(self.random_state).randint(2**31))
+        if self.random_state < 0:
+            raise InvalidData(f"random_state = {self.random_state}: give an integer >= 0, or None")
+        return self.random_state
+
+    def _callbacks(self) -> list[Callable[[Record], object]]:
+        given = self.callbacks
+        if not (isinstance(given, Iterable) and all(map(callable, given))):
+            raise InvalidType(f"callbacks = {given!r}: give a list of functions of a taut.Record")
+        line = progress_line(self.verbose, self.tol)
+        return [*given, *([line] if line else [])]
 
     def _train(
         self, structure: Any, X: Any, y: Any, sample_weight: np.ndarray | None
-    ) -> np.ndarray:
-        """Solve the problem, keep its certificate, and return w."""
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """Solve the problem; w, and the fitted attributes that all estimators share."""
+        for name in ("C", "tol", "max_iter"):
+            check_number(name, getattr(self, name))
+        if self.time_limit is not None:
+            check_number("time_limit", self.time_limit)
+        solver, seed, callbacks = as_solver(self.solver), self._seed(), self._callbacks()
         problem = Problem(
             structure, X, y, C=self.C, sample_weight=sample_weight, n_jobs=self._threads()
         )
-        seed = self.random_state
-        if not isinstance(seed, int):
-            seed = int(check_random_state(seed).randint(2**31))
-        line = progress_line(self.verbose, self.tol)
         result = solve(
             problem,
-            as_solver(self.solver),
+            solver,
             tol=self.tol,
             max_iter=self.max_iter,
             time_limit=self.time_limit,
-            callbacks=[*self.callbacks, *([line] if line else [])],
+            callbacks=callbacks,
             checkpoint=self.checkpoint,
             start=getattr(self, "_state", None) if self.warm_start else None,
             random_state=seed,
         )
-        self.certificate_ = result.certificate
-        self.history_ = result.history
-        self.n_iter_ = result.certificate.passes
-        if self.warm_start:
-            self._state = result.state
-        if result.certificate.status in (Status.MAX_ITER, Status.TIME_LIMIT):
-            warnings.warn(result.certificate.message, NotConverged, stacklevel=3)
-        return result.w
+        fitted = {
+            "certificate_": result.certificate,
+            "history_": result.history,
+            "n_iter_": result.certificate.passes,
+        }
+        # Whoever interrupts a fit is told to go on with warm_start=True, and may set it only then.
+        if self.warm_start or result.certificate.status is Status.INTERRUPTED:
+            fitted["_state"] = result.state
+        return result.w, fitted
+
+    def _keep(self, fitted: dict[str, Any]) -> Self:
+        """Take the outcome of a fit as a whole: until here the model is the one of the last fit."""
+        for name in [name for name in vars(self) if name.endswith("_") or name == "_state"]:
+            delattr(self, name)
+        self.__dict__.update(fitted)
+        certificate = fitted["certificate_"]
+        if certificate.status in (Status.MAX_ITER, Status.TIME_LIMIT):
+            warnings.warn(certificate.message, NotConverged, stacklevel=3)
+        return self
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the fitted model to one file: safetensors with JSON metadata and a SHA-256.
@@ -188,10 +228,8 @@ class StructuralEstimator(BaseEstimator):
     def _from_file(
         cls, tensors: dict[str, np.ndarray], meta: dict[str, Any], **parameters: Any
     ) -> Self:
-        model = cls(
-            **{name: _decode(value, tensors) for name, value in meta["parameters"].items()},
-            **parameters,
-        )
+        saved = {name: _decode(value, tensors) for name, value in meta["parameters"].items()}
+        model = cls(**saved | parameters)
         for name, value in meta["fitted"].items():
             setattr(model, name, _decode(value, tensors))
         return model
@@ -199,6 +237,8 @@ class StructuralEstimator(BaseEstimator):
 
 def _encode(name: str, value: Any, tensors: dict[str, np.ndarray]) -> dict[str, Any]:
     """A parameter or fitted attribute as JSON; arrays of numbers go into `tensors`."""
+    if isinstance(value, list) or (hasattr(value, "__array__") and not np.isscalar(value)):
+        value = np.asarray(value)
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
         tensors[name] = value
         return {"tensor": name}
@@ -210,6 +250,11 @@ def _encode(name: str, value: Any, tensors: dict[str, np.ndarray]) -> dict[str, 
     if isinstance(value, History):
         return {"history": value.to_dict()}
     if isinstance(value, Solver):
+        if SOLVERS.get(value.name) is not type(value):
+            raise InvalidType(
+                f"solver = {value!r} is not one of taut's and cannot be stored; "
+                "call set_params(solver='auto') before saving"
+            )
         return {"solver": value.name, "settings": dataclasses.asdict(value)}
     if isinstance(value, dict):
         pairs = [[files.encode_label(k), files.encode_label(v)] for k, v in value.items()]
@@ -221,13 +266,15 @@ def _encode(name: str, value: Any, tensors: dict[str, np.ndarray]) -> dict[str, 
 
 def _decode(item: dict[str, Any], tensors: dict[str, np.ndarray]) -> Any:
     """The inverse of `_encode`."""
-    kind = next(iter(item))
-    return _DECODERS[kind](item, tensors)
+    for kind, decoder in _DECODERS.items():
+        if kind in item:
+            return decoder(item, tensors)
+    raise InvalidFile(f"unknown item {sorted(item)}")
 
 
 def _labels(item: dict[str, Any], tensors: dict[str, np.ndarray]) -> np.ndarray:
-    labels = np.empty(len(item["labels"]), dtype=object)
-    labels[:] = [files.decode_label(label) for label in item["labels"]]
+    # Not np.array, which would make a matrix of labels that are tuples.
+    labels = np.fromiter(map(files.decode_label, item["labels"]), dtype=object)
     return labels.astype(item["dtype"])
 
 

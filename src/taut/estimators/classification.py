@@ -6,15 +6,18 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.extmath import safe_sparse_dot
 
-from taut.data.arrays import Matrix, check_sample_weight
-from taut.data.labels import class_index
+from taut.data.arrays import Matrix, as_matrix, check_sample_weight
+from taut.data.labels import class_index, class_weights
 from taut.errors import InvalidData
-from taut.estimators.base import StructuralEstimator, documented
+from taut.estimators.base import (
+    StructuralEstimator,
+    check_number,
+    columns_of,
+    documented,
+)
 from taut.structures import Multiclass, Scalar
-from taut.structures.base import CompiledStructure
 
 
 class LinearClassifier(ClassifierMixin, StructuralEstimator):
@@ -44,16 +47,19 @@ class LinearClassifier(ClassifierMixin, StructuralEstimator):
         """Value of the constant feature."""
         if not self.fit_intercept:
             return 0.0
-        if not self.intercept_scaling > 0.0:
+        check_number("intercept_scaling", self.intercept_scaling)
+        if not 0.0 < self.intercept_scaling < np.inf:
             raise InvalidData(
-                f"intercept_scaling = {self.intercept_scaling}: it must be positive when "
-                "fit_intercept is True"
+                f"intercept_scaling = {self.intercept_scaling}: it must be positive and finite "
+                "when fit_intercept is True"
             )
         return float(self.intercept_scaling)
 
-    def _blocks(self, X: Any, y: Any, sample_weight: Any) -> tuple[Matrix, np.ndarray, np.ndarray]:
-        """Checked rows, class codes and weights; sets `classes_`."""
-        matrix = self._matrix(X, reset=True)
+    def _blocks(
+        self, X: Any, y: Any, sample_weight: Any
+    ) -> tuple[Matrix, np.ndarray, np.ndarray, np.ndarray]:
+        """Checked rows, classes, class codes and weights."""
+        matrix = as_matrix(X)
         if y is None:
             raise InvalidData(
                 f"{type(self).__name__} requires y to be passed, but the target y is None"
@@ -64,20 +70,18 @@ class LinearClassifier(ClassifierMixin, StructuralEstimator):
                 f"X has {matrix.shape[0]} rows, y has {len(codes)} labels: give one label to each"
             )
         weight = check_sample_weight(sample_weight, len(codes))
-        self.classes_ = classes
-        if self.class_weight is not None:
-            weight = weight * compute_sample_weight(self.class_weight, classes[codes])
-        return matrix, codes, weight
+        weight = weight * class_weights(self.class_weight, classes, codes, weight)[codes]
+        return matrix, classes, codes, weight
 
-    def _split(self, w: np.ndarray, columns: int) -> None:
-        """Set `coef_` and `intercept_` from w, which is (features and bias) x columns."""
+    def _split(self, w: np.ndarray, columns: int) -> dict[str, np.ndarray]:
+        """`coef_` and `intercept_` from w, which is (features and bias) x columns."""
         W = w.reshape(-1, columns)
-        if self.fit_intercept:
-            self.coef_ = np.ascontiguousarray(W[:-1].T)
-            self.intercept_ = self.intercept_scaling * W[-1]
-        else:
-            self.coef_ = np.ascontiguousarray(W.T)
-            self.intercept_ = np.zeros(columns)
+        if not self.fit_intercept:
+            return {"coef_": np.ascontiguousarray(W.T), "intercept_": np.zeros(columns)}
+        return {
+            "coef_": np.ascontiguousarray(W[:-1].T),
+            "intercept_": self.intercept_scaling * W[-1],
+        }
 
     def _scores(self, X: Any) -> np.ndarray:
         return safe_sparse_dot(self._matrix(X), self.coef_.T, dense_output=True) + self.intercept_
@@ -148,15 +152,15 @@ class BinarySVM(LinearClassifier):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit rows X to two classes y."""
-        matrix, codes, weight = self._blocks(X, y, sample_weight)
-        if len(self.classes_) != 2:
+        matrix, classes, codes, weight = self._blocks(X, y, sample_weight)
+        if len(classes) != 2:
             raise InvalidData(
                 "Only binary classification is supported by BinarySVM, y has "
-                f"{len(self.classes_)} classes: use MulticlassSVM"
+                f"{len(classes)} classes: use MulticlassSVM"
             )
-        structure = Scalar(self._bias)
-        self._split(self._train(structure, matrix, 2.0 * codes - 1.0, weight), 1)
-        return self
+        columns = columns_of(X, matrix)
+        w, fitted = self._train(Scalar(self._bias), matrix, 2.0 * codes - 1.0, weight)
+        return self._keep(fitted | columns | {"classes_": classes} | self._split(w, 1))
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Signed scores: positive for `classes_[1]`."""
@@ -231,10 +235,11 @@ class MulticlassSVM(LinearClassifier):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit rows X to classes y."""
-        matrix, codes, weight = self._blocks(X, y, sample_weight)
-        structure: CompiledStructure = Multiclass(len(self.classes_), self.cost, self._bias)
-        self._split(self._train(structure, matrix, codes, weight), len(self.classes_))
-        return self
+        matrix, classes, codes, weight = self._blocks(X, y, sample_weight)
+        columns = columns_of(X, matrix)
+        structure = Multiclass(len(classes), self.cost, self._bias)
+        w, fitted = self._train(structure, matrix, codes, weight)
+        return self._keep(fitted | columns | {"classes_": classes} | self._split(w, len(classes)))
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores of all classes; for two classes the second's lead over the first."""

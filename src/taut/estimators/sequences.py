@@ -6,12 +6,12 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from taut.data.arrays import Matrix, as_sequences, check_sample_weight
+from taut.data.arrays import as_sequences, check_sample_weight, holds_sequences
 from taut.data.labels import as_label_sequences, class_index
 from taut.errors import InvalidData
-from taut.estimators.base import StructuralEstimator, documented
+from taut.estimators.base import StructuralEstimator, columns_of, documented
 from taut.problem import bind
 from taut.structures import Chain
 
@@ -84,11 +84,6 @@ class ChainSVM(ClassifierMixin, StructuralEstimator):
         tags.input_tags.sparse = True
         return tags
 
-    def _sequences(self, X: Any, lengths: Any, *, reset: bool) -> tuple[Matrix, np.ndarray]:
-        matrix, offsets = as_sequences(X, lengths)
-        validate_data(self, X if hasattr(X, "iloc") else matrix, reset=reset, skip_check_array=True)
-        return matrix, offsets
-
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, lengths: Any = None) -> Self:
         """Fit sequences.
 
@@ -101,44 +96,51 @@ class ChainSVM(ClassifierMixin, StructuralEstimator):
         lengths : array of int, optional
             Lengths of the sequences of a stacked X; without it, X is one sequence.
         """
-        if self.loss not in _LOSSES:
+        if not isinstance(self.loss, str) or self.loss not in _LOSSES:
             raise InvalidData(f"loss = {self.loss!r}: give one of {sorted(_LOSSES)}")
-        matrix, offsets = self._sequences(X, lengths, reset=True)
+        matrix, offsets = as_sequences(X, lengths)
         if y is None:
             raise InvalidData("ChainSVM requires y to be passed, but the target y is None")
-        self.classes_, codes = class_index(as_label_sequences(y, offsets))
-        weight = check_sample_weight(sample_weight, len(offsets) - 1)
-        structure = Chain(len(self.classes_), _LOSSES[self.loss], self.boundary)
-        self._split(self._train(structure, (matrix, offsets), codes, weight))
-        return self
-
-    def _split(self, w: np.ndarray) -> None:
-        labels, features = len(self.classes_), self.n_features_in_
-        nodes, pairs, ends = np.split(w, np.cumsum([features * labels, labels * labels]))
-        self.coef_ = np.ascontiguousarray(nodes.reshape(features, labels).T)
-        self.transition_ = pairs.reshape(labels, labels).copy()
-        self.start_, self.end_ = ends.reshape(2, labels) if self.boundary else np.zeros((2, labels))
-
-    def _joined(self) -> np.ndarray:
-        """The inverse of `_split`."""
-        ends = [self.start_, self.end_] if self.boundary else []
-        return np.concatenate([self.coef_.T.ravel(), self.transition_.ravel(), *ends])
+        classes, codes = class_index(as_label_sequences(y, offsets))
+        weight = check_sample_weight(sample_weight, len(offsets) - 1, unit="sequence")
+        columns = columns_of(X, matrix)
+        structure = Chain(len(classes), _LOSSES[self.loss], self.boundary)
+        w, fitted = self._train(structure, (matrix, offsets), codes, weight)
+        return self._keep(
+            fitted | columns | {"classes_": classes} | _split(w, len(classes), matrix.shape[1])
+        )
 
     def predict(self, X: Any, *, lengths: Any = None) -> list[np.ndarray] | np.ndarray:
         """The best labels: one array per sequence, or one stacked array for a stacked X."""
         check_is_fitted(self)
-        matrix, offsets = self._sequences(X, lengths, reset=False)
-        structure = Chain(len(self.classes_), boundary=self.boundary)
-        codes = bind(structure, (matrix, offsets)).predict(self._joined(), self._threads())
-        if isinstance(X, list | tuple):
+        matrix, offsets = as_sequences(X, lengths)
+        self._check_columns(X, matrix)
+        w = np.concatenate([self.coef_.T.ravel(), self.transition_.ravel(), self.start_, self.end_])
+        structure = Chain(len(self.classes_), boundary=True)
+        codes = bind(structure, (matrix, offsets)).predict(w, self._threads())
+        if holds_sequences(X, lengths):
             return [self.classes_[sequence] for sequence in codes]
         return self.classes_[np.concatenate(codes)]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, lengths: Any = None) -> float:
         """Share of positions whose label is right."""
-        matrix, offsets = self._sequences(X, lengths, reset=False)
+        check_is_fitted(self)
+        matrix, offsets = as_sequences(X, lengths)
+        self._check_columns(X, matrix)
         truth = as_label_sequences(y, offsets)
         predicted = self.predict(matrix, lengths=np.diff(offsets))
         right = np.array([a == b for a, b in zip(predicted, truth, strict=True)])
-        weight = check_sample_weight(sample_weight, len(offsets) - 1)
+        weight = check_sample_weight(sample_weight, len(offsets) - 1, unit="sequence")
         return float(np.average(right, weights=np.repeat(weight, np.diff(offsets))))
+
+
+def _split(w: np.ndarray, labels: int, features: int) -> dict[str, np.ndarray]:
+    """The fitted weights from w, whose last part is there with `boundary` only."""
+    nodes, pairs, ends = np.split(w, np.cumsum([features * labels, labels * labels]))
+    start, end = ends.reshape(2, labels) if len(ends) else np.zeros((2, labels))
+    return {
+        "coef_": np.ascontiguousarray(nodes.reshape(features, labels).T),
+        "transition_": pairs.reshape(labels, labels).copy(),
+        "start_": start.copy(),
+        "end_": end.copy(),
+    }

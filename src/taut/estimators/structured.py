@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from taut.errors import InvalidData
 from taut.estimators.base import StructuralEstimator, documented
-from taut.problem import bind
+from taut.problem import CompiledData, PythonData, bind
 
 
 @documented
@@ -70,19 +70,43 @@ class StructuredSVM(StructuralEstimator):
 
         A plain-Python structure takes sequences of examples and labels.
         """
-        if not (hasattr(self.structure, "argmax") and hasattr(self.structure, "loss")):
-            raise InvalidData(
-                f"structure = {self.structure!r} has no argmax and loss: subclass taut.Structure"
-            )
-        self.coef_ = self._train(self.structure, X, y, sample_weight)
-        return self
+        _check_structure(self.structure)
+        if y is None:
+            raise InvalidData("StructuredSVM requires y to be passed, but the target y is None")
+        w, fitted = self._train(self.structure, X, y, sample_weight)
+        return self._keep(fitted | {"coef_": w})
 
     def predict(self, X: Any) -> Any:
         """The label of highest score of each example."""
-        check_is_fitted(self)
-        return bind(self.structure, X).predict(self.coef_, self._threads())
+        return self._bind(X).predict(self.coef_, self._threads())
 
     def score(self, X: Any, y: Any) -> float:
         """Minus the mean loss of the predictions: higher is better."""
+        return -float(np.mean(self._bind(X, y).prediction_losses(self.coef_)))
+
+    def _bind(self, X: Any, y: Any = None) -> CompiledData | PythonData:
+        """The structure and data of the length of `coef_`."""
         check_is_fitted(self)
-        return -float(np.mean(bind(self.structure, X, y).prediction_losses(self.coef_)))
+        data = bind(self.structure, X, y)
+        n_features = getattr(data, "n_features", len(self.coef_))
+        if n_features != len(self.coef_):
+            raise InvalidData(
+                f"X has {n_features} joint features, but StructuredSVM is expecting "
+                f"{len(self.coef_)}: give the features that fit saw"
+            )
+        return data
+
+
+def _check_structure(structure: Any) -> None:
+    """Refuse what cannot be one; whether it keeps the laws is for `taut.check_structure` to say."""
+    if isinstance(structure, type):
+        raise InvalidData(
+            f"structure = {structure.__name__} is a class: give an object, "
+            f"{structure.__name__}(...)"
+        )
+    kind = "encode" if hasattr(structure, "encode") else "features"
+    missing = [name for name in (kind, "loss", "argmax") if not hasattr(structure, name)]
+    if missing:
+        raise InvalidData(
+            f"structure = {structure!r} has no {' and no '.join(missing)}: subclass taut.Structure"
+        )

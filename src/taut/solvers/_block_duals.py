@@ -52,7 +52,7 @@ class BlockDual(ABC):
     ) -> None:
         """Visit blocks in `order`, updating w and `gap`, and adding to `sums` block by block.
 
-        sums[0] is the summed loss, sums[1] the sum of the squared lengths of the blocks' moves of U.
+        sums[0] is the summed loss, sums[1] the summed squared length of the blocks' moves of U.
         """
 
     @abstractmethod
@@ -229,8 +229,8 @@ def _plane_pass(
 ):  # fmt: skip
     """Visit blocks in order from progress[0]; stop before a block when the pools must grow.
 
-    A visit: violations of the stored planes; the oracle's plane, when `exact` and when it beats them;
-    corrective steps. progress[0] is the next position.
+    A visit: violations of the stored planes; the oracle's plane, when `exact` and when it beats
+    them; corrective steps. progress[0] is the next position.
     """
     longest = 0
     for i in range(offsets.shape[0] - 1):
@@ -379,7 +379,6 @@ class PlaneDual(_WithPlanes):
         U = np.zeros(self.data.n_features)
         _plane_vector(self.data.oracles, self.data.blocks.data, self.planes.arrays, U)
         return U
-
 
     def arrays(self):
         # The scratch vector is zero only up to rounding, which an exact resumption must know.

@@ -67,11 +67,6 @@ class CoordinateState(DualState):
 
     def hot_start(self, arrays: Arrays) -> None:
         """The dual point of `arrays`, scaled block by block to these weights."""
-        if len(arrays["weight"]) != len(self.gap) or len(arrays["w"]) != len(self.w):
-            raise InvalidData(
-                f"the start has {len(arrays['weight'])} blocks and {len(arrays['w'])} features, "
-                f"the problem {len(self.gap)} and {len(self.w)}: start from a solve of the same data"
-            )
         old = arrays["weight"]
         self.duals.restore(arrays, self.duals.weight / np.where(old > 0.0, old, 1.0))
         self.duals.complete()
@@ -80,18 +75,19 @@ class CoordinateState(DualState):
 
 @dataclass
 class DualCoordinate(Solver):
-    """Dual coordinate ascent with shared slacks (Ramanan, Algorithm 1), over planes found on the way.
+    """Dual coordinate ascent with shared slacks (Ramanan, Algorithm 1), over planes as found.
 
     Problem: max_a sum_iy a_iy loss_i(y) - 1/2 |sum_iy a_iy psi_i(y)|^2, a >= 0, sum_y a_iy <= C_i.
     Given: a loss-augmented argmax for each block. Comes out: w = sum a psi and a feasible a.
 
-    A visit of block i calls the oracle, adds the plane that it finds to the block's planes, and moves
-    weight between pairs of planes by exact steps. Structures with few labels have the exact step over
-    all of them instead. Blocks whose duality gap is small beside the mean are visited at growing
-    intervals, which shrinks the problem to the blocks that matter.
+    A visit of block i calls the oracle, adds the plane that it finds to the block's planes, and
+    moves weight between pairs of planes by exact steps. Structures with few labels have the exact
+    step over all of them instead. Blocks whose duality gap is small beside the mean are visited at
+    growing intervals, which shrinks the problem to the blocks that matter.
 
-    Cost per pass: one oracle call per visited block, plus (planes in the block) x (steps). Memory: a
-    label, a coefficient, a loss and a Gram row per plane; no vector of n_features per block.
+    Cost per pass: one oracle call per visited block, plus (planes in the block) x (steps).
+    Memory: a label, a coefficient, a loss and a Gram row per plane; no vector of n_features per
+    block.
     Certificate: exact; the dual point is feasible at all times.
 
     Parameters
@@ -105,7 +101,7 @@ class DualCoordinate(Solver):
     max_interval : int, default=16
         The longest interval between visits, in passes with the oracle.
     sampling : {"permutation", "gap"}, default="permutation"
-        Each due block once in random order, or as many draws with probability proportional to the gap.
+        Each due block once in random order, or as many draws with odds proportional to the gap.
     recentring : float or "auto", default="auto"
         Strength of the moving centre, relative to the regulariser; 0 switches it off, and the dual
         then never falls.
@@ -197,7 +193,7 @@ class DualCoordinate(Solver):
 
 
 def _in_chunks(order, visit, keep_going) -> int:
-    """Visit in parts of a fraction of a second, asking between them; return how many were visited."""
+    """Visit in parts of a fraction of a second, asking between them; return how many."""
     size, done = 64, 0
     while done < len(order):
         started = time.perf_counter()
