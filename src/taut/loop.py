@@ -175,7 +175,7 @@ class _Run:
                 status = self.verdict()
                 try:
                     answers = [callback(record) for callback in callbacks]
-                    if status is None and True in answers:
+                    if status is None and any(answer is True for answer in answers):
                         status = Status.CALLBACK
                 except KeyboardInterrupt:
                     interrupted.set()

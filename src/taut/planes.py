@@ -6,8 +6,8 @@ dual step always moves weight from one plane to another: with the truth as one o
 single-variable step, otherwise the pair step of dual coordinate descent with shared slacks.
 
 A block starts with room for a few planes. A full block first drops planes without weight, then
-moves to the end of the pools with twice the room; when a pool is exhausted, compiled code returns to
-Python and `Planes.grow` copies what is alive into larger pools.
+moves to the end of the pools with twice the room; when a pool is exhausted, compiled code returns
+to Python and `Planes.grow` copies what is alive into larger pools.
 """
 
 from __future__ import annotations

@@ -135,9 +135,9 @@ class StructuralEstimator(BaseEstimator):
 
     def _threads(self) -> int:
         jobs: Any = 1 if self.n_jobs is None else self.n_jobs
-        if not isinstance(jobs, Integral) or (jobs < 1 and jobs != -1):
+        if not isinstance(jobs, Integral) or (int(jobs) < 1 and jobs != -1):
             raise InvalidData(f"n_jobs = {jobs!r}: give a number of threads, or -1 for all")
-        return int(jobs) if jobs > 0 else os.cpu_count() or 1
+        return os.cpu_count() or 1 if jobs == -1 else int(jobs)
 
     def _seed(self) -> int:
         if not isinstance(self.random_state, int):

@@ -1,0 +1,27 @@
+"""Run all benchmarks, one after the other.
+
+python benchmarks/run.py --data FOLDER
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from datasets import data_folder, parser
+
+SCRIPTS = ("start_up.py", "reference_optima.py")
+
+
+def main():
+    """Start each script with the same arguments."""
+    options = parser(__doc__).parse_args()
+    arguments = ["--data", str(data_folder(options)), "--results", str(options.results)]
+    for script in SCRIPTS:
+        print(f"== {script}", flush=True)
+        subprocess.run([sys.executable, Path(__file__).parent / script, *arguments], check=True)
+
+
+if __name__ == "__main__":
+    main()
