@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -255,7 +254,7 @@ def _encode(name: str, value: Any, tensors: dict[str, np.ndarray]) -> dict[str, 
                 f"solver = {value!r} is not one of taut's and cannot be stored; "
                 "call set_params(solver='auto') before saving"
             )
-        return {"solver": value.name, "settings": dataclasses.asdict(value)}
+        return {"solver": value.name, "settings": dict(vars(value))}
     if isinstance(value, dict):
         pairs = [[files.encode_label(k), files.encode_label(v)] for k, v in value.items()]
         return {"pairs": pairs}
