@@ -5,7 +5,6 @@ import functools
 import itertools
 import pickle
 import time
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,7 +61,7 @@ def parts(labels):
 
 def named(codes, names):
     """Labels by name, whatever they are, in a list."""
-    return [names[code] for code in codes]
+    return [names[int(code)] for code in codes]
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ class Case:
         return self.labels(self.names)
 
     def new(self, **parameters):
-        return clone(self.model).set_params(random_state=0, **parameters)
+        return clone(self.model).set_params(**{"random_state": 0} | parameters)
 
     def fit(self, **parameters):
         return self.new(**parameters).fit(self.X, self.y)
@@ -146,6 +145,14 @@ def assert_optimal(model, weight=1.0):
     assert certificate.primal >= optimum * (1 - 1e-8)
     # P(w) >= P(best) + 1/2 |w - best|^2, and the reference has a gap as well.
     assert np.linalg.norm(w - best) <= np.sqrt(2 * certificate.gap) + np.sqrt(4e-9 * optimum)
+
+
+def assert_same_labels(a, b):
+    """The same predictions, whatever labels are: arrays of tuples do not compare as such."""
+    assert type(a) is type(b)
+    assert [np.ndarray.tolist(np.asarray(x, dtype=object)) for x in a] == [
+        np.ndarray.tolist(np.asarray(x, dtype=object)) for x in b
+    ]
 
 
 def wide(X):
@@ -300,15 +307,13 @@ def test_forms_of_sequences_give_one_model(form, stacked_labels):
 
 
 def test_arrays_of_sequences_are_lists_of_sequences():
-    X, y = np.array(SEQUENCES[2:6:3]), [case_labels[:] for case_labels in parts(CODES)[2:6:3]]
-    assert X.ndim == 3
-    model = ChainSVM(random_state=0).fit(X, y)
-    objects = np.empty(2, dtype=object)
+    X, y = ROWS.reshape(5, 3, 3), CODES.reshape(5, 3)
+    objects = np.empty(5, dtype=object)
     objects[:] = list(X)
-    for form in (X, objects, list(X)):
-        predicted = model.predict(form)
-        assert isinstance(predicted, list)
-        assert [len(labels) for labels in predicted] == [2, 2]
+    model = ChainSVM(random_state=0).fit(list(X), list(y))
+    for form in (X, objects, tuple(X)):
+        assert_array_equal(ChainSVM(random_state=0).fit(form, y).coef_, model.coef_)
+        assert_same_labels(model.predict(form), model.predict(list(X)))
 
 
 def test_one_stacked_matrix_is_one_sequence():
@@ -422,22 +427,24 @@ def test_labels_of_any_type_come_back(name, labels, tmp_path):
     assert again.classes_.dtype == model.classes_.dtype
     assert list(map(type, again.classes_)) == list(map(type, model.classes_))
     assert again.classes_.tolist() == model.classes_.tolist()
-    assert (
-        list(map(list, again.predict(case.X))) == list(map(list, predicted))
-        if (name == "chain")
-        else again.predict(case.X).tolist() == predicted.tolist()
-    )
+    assert_same_labels(again.predict(case.X), predicted)
 
 
-def test_predictions_rest_on_fitted_attributes_alone():
-    changes = {"fit_intercept": False, "intercept_scaling": 9.0, "cost": COST.T, "C": 99.0}
-    for name in ("binary", "multiclass", "chain"):
-        model = CASES[name].fit(**{"boundary": True} if name == "chain" else {})
-        before = model.predict(CASES[name].X)
-        changes_here = {k: v for k, v in changes.items() if k in model.get_params()}
-        model.set_params(**{"boundary": False} if name == "chain" else changes_here)
-        for a, b in zip(before, model.predict(CASES[name].X), strict=True):
-            assert_array_equal(a, b)
+OTHERWISE = {
+    "binary": {"fit_intercept": False, "intercept_scaling": 9.0},
+    "multiclass": {"fit_intercept": False, "cost": COST},
+    "chain": {"boundary": False, "loss": "mean_hamming"},
+    "structured": {"C": 99.0},
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_predictions_rest_on_fitted_attributes(name):
+    case = CASES[name]
+    model = case.fit(**{"boundary": True} if name == "chain" else {})
+    before = model.predict(case.X)
+    model.set_params(**OTHERWISE[name])
+    assert_same_labels(model.predict(case.X), before)
 
 
 # The certificate
@@ -490,8 +497,7 @@ def test_solvers_agree(case, solver):
 def test_threads_change_nothing(case):
     one, two = case.fit(), case.fit(n_jobs=2)
     assert_array_equal(joint_weights(one), joint_weights(two))
-    for a, b in zip(one.predict(case.X), two.predict(case.X), strict=True):
-        assert_array_equal(a, b)
+    assert_same_labels(one.predict(case.X), two.predict(case.X))
     assert case.fit(n_jobs=-1).n_iter_ == case.fit(n_jobs=None).n_iter_ == one.n_iter_
 
 
@@ -547,8 +553,7 @@ def test_limits_warn_with_figures(case, limit, words):
 
 def test_a_warning_turned_into_an_error_leaves_the_model(case):
     model = case.new(tol=0.0, max_iter=2)
-    with warnings.catch_warnings(), pytest.raises(NotConverged):
-        warnings.simplefilter("error")
+    with pytest.raises(NotConverged):  # warnings are errors in this suite
         model.fit(case.X, case.y)
     assert model.n_iter_ == 2
     assert len(model.predict(case.X)) == len(case.X)
@@ -560,7 +565,6 @@ def interrupt(record):
 
 
 def test_interrupted_fit_is_a_model_and_goes_on(case):
-    whole = case.fit(**TIGHT)
     model = case.fit(**TIGHT, callbacks=[interrupt])
     assert model.certificate_.status is Status.INTERRUPTED
     assert model.n_iter_ == 2
@@ -570,7 +574,6 @@ def test_interrupted_fit_is_a_model_and_goes_on(case):
     model.set_params(warm_start=True, callbacks=()).fit(case.X, case.y)
     assert_optimal(model)
     assert model.history_["dual"][0] >= start - 1e-9
-    assert model.n_iter_ < whole.n_iter_
 
 
 # Going on
@@ -585,7 +588,7 @@ def test_warm_start_has_little_left_to_do(case):
 
 
 @pytest.mark.parametrize("factor", [0.5, 1.1, 4.0])
-def test_warm_start_follows_C(case, factor):
+def test_warm_start_follows_the_factor(case, factor):
     model = case.fit(warm_start=True, **TIGHT)
     model.set_params(C=factor * model.C).fit(case.X, case.y)
     assert_optimal(model)
@@ -694,8 +697,7 @@ def test_saved_models_come_back(name, tmp_path):
     assert_same_values(fitted_attributes(model), fitted_attributes(again))
     parameters = model.get_params(deep=False)
     assert_same_values(parameters | {"callbacks": ()}, again.get_params(deep=False))
-    for a, b in zip(model.predict(case.X), again.predict(case.X), strict=True):
-        assert_array_equal(a, b)
+    assert_same_labels(model.predict(case.X), again.predict(case.X))
     again.fit(case.X, case.y)
     assert_array_equal(joint_weights(again), joint_weights(model))
 
@@ -773,7 +775,7 @@ def checkpoint(path):
     CASES["binary"].fit(checkpoint=path)
 
 
-def rewritten(**changes):
+def rewritten(changes):
     """Makes a file with a right checksum whose metadata are another's."""
 
     def write(path):
@@ -790,14 +792,13 @@ def rewritten(**changes):
         (foreign, "not written by taut"),
         (text, "not a complete safetensors file"),
         (checkpoint, "holds a checkpoint, not a model"),
-        (rewritten({"class": "QuantumSVM"}) if False else rewritten(**{"class": "QuantumSVM"}),
-         "'QuantumSVM'.*update taut"),
-        (rewritten(**{"class": None}), "update taut"),
-        (rewritten(parameters={}, fitted={"coef_": {"tensor": "nothing"}}), "cannot read"),
-        (rewritten(parameters={"speed": {"value": 1}}), "cannot read"),
-        (rewritten(parameters={"C": {"quantity": 1}}), "cannot read"),
-        (rewritten(parameters={"solver": {"solver": "magic", "settings": {}}}), "cannot read"),
-        (rewritten(parameters=None), "cannot read"),
+        (rewritten({"class": "QuantumSVM"}), "'QuantumSVM'.*update taut"),
+        (rewritten({"class": None}), "update taut"),
+        (rewritten({"fitted": {"coef_": {"tensor": "nothing"}}}), "cannot read"),
+        (rewritten({"parameters": {"speed": {"value": 1}}}), "cannot read"),
+        (rewritten({"parameters": {"C": {"quantity": 1}}}), "cannot read"),
+        (rewritten({"parameters": {"solver": {"solver": "magic", "settings": {}}}}), "cannot read"),
+        (rewritten({"parameters": None}), "cannot read"),
     ],
 )  # fmt: skip
 def test_other_files_are_refused(tmp_path, make, words):
@@ -849,8 +850,7 @@ def test_pickled_models_come_back(case):
     model = case.fit(warm_start=True)
     again = pickle.loads(pickle.dumps(model))
     assert_same_values(fitted_attributes(model), fitted_attributes(again))
-    for a, b in zip(model.predict(case.X), again.predict(case.X), strict=True):
-        assert_array_equal(a, b)
+    assert_same_labels(model.predict(case.X), again.predict(case.X))
     assert again.fit(case.X, case.y).n_iter_ <= model.n_iter_
 
 
@@ -887,15 +887,8 @@ def test_cross_validation_of_sequences():
         assert score == model.score([case.X[i] for i in test], [case.y[i] for i in test])
 
 
-def test_score_of_weighted_sequences():
-    model, case = fitted("chain"), CASES["chain"]
-    right = [p == y for p, y in zip(map(list, model.predict(case.X)), case.y, strict=True)]
-    weight = np.arange(6.0)
-    positions = [
-        (w, p == t)
-        for w, labels, truth in zip(weight, model.predict(case.X), case.y, strict=True)
-        for p, t in zip(labels, truth, strict=True)
-    ]
-    assert len(right) == 6
-    expected = sum(w * hit for w, hit in positions) / sum(w for w, _ in positions)
-    assert_allclose(model.score(case.X, case.y, weight), expected)
+def test_score_weighs_positions_by_their_sequence():
+    case, weight = CASES["chain"], np.arange(6.0)
+    right = np.concatenate(fitted("chain").predict(case.X)) == np.concatenate(case.y)
+    score = fitted("chain").score(case.X, case.y, weight)
+    assert_allclose(score, np.average(right, weights=np.repeat(weight, LENGTHS)))

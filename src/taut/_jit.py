@@ -33,7 +33,7 @@ def _package_stamp() -> str:
     for source in sorted(Path(__file__).parent.rglob("*.py")):
         text = source.read_bytes()
         if b"_jit" in text or b"_linalg" in text:
-            digest.update(text)
+            digest.update(f"{source.name} {len(text)} ".encode() + text)
     return digest.hexdigest()
 
 

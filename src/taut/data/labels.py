@@ -11,7 +11,7 @@ from sklearn.utils import column_or_1d
 from taut.data.arrays import check_unmasked, show
 from taut.errors import InvalidData, InvalidType
 
-__all__ = ["as_label_sequences", "class_index", "class_weights"]
+__all__ = ["as_label_sequences", "as_labels", "class_index", "class_weights", "share_right"]
 
 
 def as_label_sequences(y: Any, offsets: np.ndarray, name: str = "y") -> np.ndarray:
@@ -71,6 +71,22 @@ def as_label_sequences(y: Any, offsets: np.ndarray, name: str = "y") -> np.ndarr
     if len(kinds) == 1 and kinds != {"O"}:
         return np.concatenate(list(y))
     return _objects(chain.from_iterable(y))
+
+
+def as_labels(y: Any, n: int, name: str = "y") -> np.ndarray:
+    """Labels of n rows as an array, typed if `y` is."""
+    labels = _flat(y, name)
+    if len(labels) != n:
+        raise InvalidData(
+            f"X has {n} rows, {name} has {len(labels)} labels: give one label to each"
+        )
+    return labels
+
+
+def share_right(predicted: np.ndarray, truth: np.ndarray, weight: np.ndarray) -> float:
+    """The weighted share of labels that equal the truth, whatever their types."""
+    pairs = zip(predicted.tolist(), truth.tolist(), strict=True)
+    return float(np.average([a == b for a, b in pairs], weights=weight))
 
 
 def class_index(y: Any, name: str = "y") -> tuple[np.ndarray, np.ndarray]:

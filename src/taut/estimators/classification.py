@@ -9,7 +9,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.extmath import safe_sparse_dot
 
 from taut.data.arrays import Matrix, as_matrix, check_sample_weight
-from taut.data.labels import class_index, class_weights
+from taut.data.labels import as_labels, class_index, class_weights, share_right
 from taut.errors import InvalidData
 from taut.estimators.base import (
     StructuralEstimator,
@@ -64,11 +64,7 @@ class LinearClassifier(ClassifierMixin, StructuralEstimator):
             raise InvalidData(
                 f"{type(self).__name__} requires y to be passed, but the target y is None"
             )
-        classes, codes = class_index(y)
-        if len(codes) != matrix.shape[0]:
-            raise InvalidData(
-                f"X has {matrix.shape[0]} rows, y has {len(codes)} labels: give one label to each"
-            )
+        classes, codes = class_index(as_labels(y, matrix.shape[0]))
         weight = check_sample_weight(sample_weight, len(codes))
         weight = weight * class_weights(self.class_weight, classes, codes, weight)[codes]
         return matrix, classes, codes, weight
@@ -82,6 +78,13 @@ class LinearClassifier(ClassifierMixin, StructuralEstimator):
             "coef_": np.ascontiguousarray(W[:-1].T),
             "intercept_": self.intercept_scaling * W[-1],
         }
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of rows whose class is right."""
+        # scikit-learn's accuracy sorts labels, which labels of any type need not allow.
+        predicted = self.predict(X)
+        weight = check_sample_weight(sample_weight, len(predicted))
+        return share_right(predicted, as_labels(y, len(predicted)), weight)
 
     def _scores(self, X: Any) -> np.ndarray:
         return safe_sparse_dot(self._matrix(X), self.coef_.T, dense_output=True) + self.intercept_

@@ -9,7 +9,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from taut.data.arrays import as_sequences, check_sample_weight, holds_sequences
-from taut.data.labels import as_label_sequences, class_index
+from taut.data.labels import as_label_sequences, class_index, share_right
 from taut.errors import InvalidData
 from taut.estimators.base import StructuralEstimator, columns_of, documented
 from taut.problem import bind
@@ -112,26 +112,25 @@ class ChainSVM(ClassifierMixin, StructuralEstimator):
 
     def predict(self, X: Any, *, lengths: Any = None) -> list[np.ndarray] | np.ndarray:
         """The best labels: one array per sequence, or one stacked array for a stacked X."""
+        labels, offsets = self._labels(X, lengths)
+        return np.split(labels, offsets[1:-1]) if holds_sequences(X, lengths) else labels
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, lengths: Any = None) -> float:
+        """Share of positions whose label is right."""
+        predicted, offsets = self._labels(X, lengths)
+        truth = as_label_sequences(y, offsets)
+        weight = check_sample_weight(sample_weight, len(offsets) - 1, unit="sequence")
+        return share_right(predicted, truth, np.repeat(weight, np.diff(offsets)))
+
+    def _labels(self, X: Any, lengths: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The best labels of all sequences, stacked, and where each sequence begins."""
         check_is_fitted(self)
         matrix, offsets = as_sequences(X, lengths)
         self._check_columns(X, matrix)
         w = np.concatenate([self.coef_.T.ravel(), self.transition_.ravel(), self.start_, self.end_])
         structure = Chain(len(self.classes_), boundary=True)
         codes = bind(structure, (matrix, offsets)).predict(w, self._threads())
-        if holds_sequences(X, lengths):
-            return [self.classes_[sequence] for sequence in codes]
-        return self.classes_[np.concatenate(codes)]
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None, *, lengths: Any = None) -> float:
-        """Share of positions whose label is right."""
-        check_is_fitted(self)
-        matrix, offsets = as_sequences(X, lengths)
-        self._check_columns(X, matrix)
-        truth = as_label_sequences(y, offsets)
-        predicted = self.predict(matrix, lengths=np.diff(offsets))
-        right = np.array([a == b for a, b in zip(predicted, truth, strict=True)])
-        weight = check_sample_weight(sample_weight, len(offsets) - 1, unit="sequence")
-        return float(np.average(right, weights=np.repeat(weight, np.diff(offsets))))
+        return self.classes_[np.concatenate(codes)], offsets
 
 
 def _split(w: np.ndarray, labels: int, features: int) -> dict[str, np.ndarray]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from taut.errors import InvalidData
 from taut.problem import Problem
-from taut.solvers._block_duals import BlockDual, EnumeratedDual, PlaneDual, PythonDual
+from taut.solvers._block_duals import BlockDual, EnumeratedDual, LabelledDual, PythonDual
 from taut.solvers.base import Arrays, DualState, KeepGoing, PassReport, Solver
 
 _SECONDS_BETWEEN_QUESTIONS = 0.1
@@ -146,7 +146,7 @@ class DualCoordinate(Solver):
             return PythonDual(problem, self.max_steps)
         if problem.structure.exact_step is not None:
             return EnumeratedDual(problem)
-        return PlaneDual(problem, self.max_steps)
+        return LabelledDual(problem, self.max_steps)
 
     def pass_(
         self, problem: Problem, state: CoordinateState, stiffness: float, keep_going: KeepGoing

@@ -148,7 +148,7 @@ class CompiledStructure(ABC):
       after `prepare`, maximises the block's dual over the weights `alpha` of all `n_labels` labels,
       writes how they changed into `change`, and returns the block's duality gap before the step,
       the change of its summed loss, and |sum_q change[q] psi(q)|^2. Row q of `all_labels` is the
-      label of alpha[q].
+      label of alpha[q]. Needs `inner`.
 
     And methods that carry data in and predictions out: `encode`, `decode`.
     """

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from taut.structures._examples import PRECISION, Candidates, Example, examples
+from taut.structures._compiled_examples import CompiledExample, digests_of
+from taut.structures._examples import PRECISION, Candidates, Example, PlainExample
 from taut.structures.base import CompiledStructure, Structure
 
 
@@ -70,7 +72,7 @@ def check_structure(
     """
     rng = np.random.default_rng(random_state)
     n_features = None
-    for example in examples(structure, X, y, candidates, n_examples):
+    for example in _examples(structure, X, y, candidates, n_examples):
         phi = _features(example, example.truth, n_features)
         n_features = len(phi)
         weights = _weights(n_weights, phi, rng)
@@ -82,6 +84,26 @@ def check_structure(
             _check_argmax(example, w, score, size, with_loss=False)
         example.check_more(weights, scores, sizes, rng)
         example.check_untouched()
+
+
+def _examples(
+    structure: Structure | CompiledStructure,
+    X: Any,
+    y: Any,
+    candidates: Candidates | None,
+    n_examples: int,
+) -> Iterator[Example]:
+    """The first examples of the data."""
+    if isinstance(structure, CompiledStructure):
+        blocks = structure.encode(X, y)
+        digests = dict(digests_of(blocks.data))
+        for i in range(min(n_examples, blocks.n_blocks)):
+            yield CompiledExample(structure, i, blocks, candidates, digests)
+    else:
+        # A data frame is indexed by name.
+        X, y = (part.to_numpy() if hasattr(part, "to_numpy") else part for part in (X, y))
+        for i in range(min(n_examples, len(X))):
+            yield PlainExample(structure, i, X[i], y[i], candidates)
 
 
 def _weights(n_weights: int, phi: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -1,0 +1,114 @@
+"""What the solver asks of dual variables, and what the two forms with planes share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import numpy as np
+
+from taut._jit import kernel
+from taut.planes import PlaneArrays, Planes, gram_of
+from taut.problem import Problem
+
+Arrays = dict[str, np.ndarray]
+
+
+class BlockDual(ABC):
+    """Feasible dual variables of all blocks."""
+
+    #: Whether visits without the oracle, over the planes already found, are possible.
+    cached_visits: ClassVar[bool] = True
+
+    def __init__(self, problem: Problem) -> None:
+        self.weight = problem.block_weight
+        self.data = problem.data
+
+    @abstractmethod
+    def visit(
+        self,
+        order: np.ndarray,
+        w: np.ndarray,
+        stiffness: float,
+        exact: bool,
+        gap: np.ndarray,
+        sums: np.ndarray,
+    ) -> None:
+        """Visit blocks in `order`, updating w and `gap`, and adding to `sums` block by block.
+
+        sums[0] is the summed loss, sums[1] the summed squared length of the blocks' moves of U.
+        """
+
+    @abstractmethod
+    def vector(self) -> np.ndarray:
+        """U = sum of a psi, from the dual variables."""
+
+    @property
+    @abstractmethod
+    def loss_sum(self) -> float:
+        """Sum of a loss, from the dual variables."""
+
+    @abstractmethod
+    def curvature(self) -> np.ndarray:
+        """A typical |psi|^2 of each block among its dual variables in use; 0 where none is."""
+
+    def revisitable(self) -> np.ndarray:
+        """Blocks for which a visit without the oracle can gain something."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def arrays(self) -> Arrays:
+        """The dual variables as named arrays."""
+
+    @abstractmethod
+    def restore(self, arrays: Arrays, factor: np.ndarray) -> None:
+        """Take dual variables from `arrays`, block i's multiplied by factor[i]."""
+
+    @abstractmethod
+    def complete(self) -> None:
+        """Give the truths what the dual variables lack of the blocks' weights."""
+
+
+@kernel
+def _plane_curvature(planes, out):
+    for i in range(planes.count.shape[0]):
+        gram = gram_of(planes, i)
+        start = planes.slot[i]
+        total = 0.0
+        weight = 0.0
+        for q in range(1, planes.count[i]):
+            total += planes.coef[start + q] * gram[q, q]
+            weight += planes.coef[start + q]
+        out[i] = total / weight if weight > 0.0 else 0.0
+
+
+class PlaneDual(BlockDual):
+    """What the two forms with planes share: only how planes are found and applied differs."""
+
+    planes: Planes
+
+    def __init__(self, problem: Problem, max_steps: int) -> None:
+        super().__init__(problem)
+        self.max_steps = max_steps
+
+    @property
+    def loss_sum(self):
+        return self.planes.loss_sum
+
+    def curvature(self):
+        out = np.empty(self.data.n_blocks)
+        _plane_curvature(self.planes.arrays, out)
+        return out
+
+    def revisitable(self):
+        return (self.planes.arrays.count > 1) & (self.weight > 0.0)
+
+    def arrays(self):
+        return dict(self.planes.arrays._asdict())
+
+    def restore(self, arrays, factor):
+        self.planes.arrays = PlaneArrays(*(arrays[name].copy() for name in PlaneArrays._fields))
+        self.planes.rescale(factor)
+
+    def complete(self):
+        self.planes.complete(self.weight)

@@ -1,0 +1,97 @@
+"""Planes kept as sparse psi, found by an oracle in plain Python."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from taut.planes import Planes, append, corrective_steps, gram_of, labels_of, make_room
+from taut.problem import Problem, PythonData
+from taut.solvers._block_duals.base import PlaneDual
+
+
+class PythonDual(PlaneDual):
+    """Planes kept as the non-zeros of psi; a plane's label is its number in `psi`."""
+
+    data: PythonData
+
+    def __init__(self, problem: Problem, max_steps: int) -> None:
+        super().__init__(problem, max_steps)
+        n = problem.n_blocks
+        nothing = (np.empty(0, dtype=np.int64), np.empty(0))
+        self.planes = Planes(self.weight, np.zeros(n, dtype=np.int32), np.arange(n + 1))
+        self.psi: dict[int, tuple[np.ndarray, np.ndarray]] = {0: nothing}
+
+    def visit(self, order, w, stiffness, exact, gap, sums):
+        for i in order:
+            sums += self._visit(i, w, stiffness, exact, gap)
+        if len(self.psi) > 2 * self.planes.arrays.count.sum():
+            live = set(self.planes.numbers().tolist())
+            self.psi = {number: psi for number, psi in self.psi.items() if number in live}
+
+    def _visit(self, i, w, stiffness, exact, gap):
+        while exact and not make_room(self.planes.arrays, i):
+            self.planes.grow()
+        planes = self.planes.arrays
+        start = planes.slot[i]
+        stored = self._stored(i)
+        violation = [loss - values @ w[where] for (where, values), loss in stored]
+        if exact:
+            psi, loss = self.data.worst(i, w)
+            value, worst = loss - psi @ w, max(violation)
+            mean = planes.coef[start : start + len(stored)] @ violation
+            gap[i] = self.weight[i] * max(value, worst) - mean
+            if value > worst + 1e-12 * (1.0 + abs(worst)):
+                violation.append(value)
+                stored.append((self._append(i, psi, loss), loss))
+        change = np.empty(len(violation))
+        sums = corrective_steps(planes, i, np.array(violation), stiffness, self.max_steps, change)
+        for ((where, values), _loss), amount in zip(stored, change, strict=True):
+            if amount:
+                w[where] += amount / stiffness * values
+        return sums
+
+    def _stored(self, i):
+        """Sparse psi and loss of each plane of block i."""
+        planes = self.planes.arrays
+        count, start = planes.count[i], planes.slot[i]
+        numbers = labels_of(planes, i)[:count, 0]
+        losses = planes.loss[start : start + count]
+        return [(self.psi[int(k)], loss) for k, loss in zip(numbers, losses, strict=True)]
+
+    def _append(self, i, psi, loss):
+        """Store a plane of block i and its Gram row."""
+        planes = self.planes.arrays
+        where = np.flatnonzero(psi)
+        number = max(self.psi) + 1
+        self.psi[number] = sparse = (where, psi[where])
+        new = append(planes, i, np.array([number], dtype=np.int32), loss)
+        row = [values @ psi[columns] for (columns, values), _loss in self._stored(i)]
+        gram = gram_of(planes, i)
+        gram[new, : new + 1] = gram[: new + 1, new] = row
+        return sparse
+
+    def vector(self):
+        U = np.zeros(self.data.n_features)
+        for i in range(self.data.n_blocks):
+            start = self.planes.arrays.slot[i]
+            for q, ((where, values), _loss) in enumerate(self._stored(i)):
+                U[where] += self.planes.arrays.coef[start + q] * values
+        return U
+
+    def arrays(self):
+        numbers = np.array(list(self.psi), dtype=np.int32)
+        where, values = zip(*self.psi.values(), strict=True)
+        return super().arrays() | {
+            "psi_number": numbers,
+            "psi_size": np.array([len(v) for v in values]),
+            "psi_where": np.concatenate(where),
+            "psi_value": np.concatenate(values),
+        }
+
+    def restore(self, arrays, factor):
+        super().restore(arrays, factor)
+        ends = np.cumsum(arrays["psi_size"])[:-1]
+        pairs = zip(
+            np.split(arrays["psi_where"], ends), np.split(arrays["psi_value"], ends), strict=True
+        )
+        self.psi = dict(zip(arrays["psi_number"].tolist(), pairs, strict=True))
