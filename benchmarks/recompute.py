@@ -70,7 +70,7 @@ def chain(X, y, lengths, C, coef, transition, planes):
 def planes_of(state):
     """The planes in a solver's state, as (block, labels, coefficient)."""
     for i, (count, slot, text, size) in enumerate(
-        zip(state["count"], state["slot"], state["text"], state["label_size"], strict=True)
+        zip(state["n_planes"], state["slot"], state["text"], state["label_size"], strict=True)
     ):
         for q in range(count):
             labels = state["labels"][text + q * size : text + (q + 1) * size]

@@ -267,7 +267,7 @@ TABLE = [
         for value in ("hinge", None, ["hamming"])
     ),
     *(
-        Bad(f"structure = {value!r}", r"structure = .* has no .*loss and no argmax: subclass taut\.Str",
+        Bad(f"structure = {value!r}", r"structure = .* has no .*loss and no argmax: subclass taut",
             ("structured",), {"structure": value})
         for value in (None, "tags", 3)
     ),

@@ -22,7 +22,7 @@ class Model:
 
     def assert_equals(self, planes):
         for i, expected in enumerate(self.blocks):
-            start, count = planes.arrays.slot[i], planes.arrays.count[i]
+            start, count = planes.arrays.slot[i], planes.arrays.n_planes[i]
             labels, gram = labels_of(planes.arrays, i), gram_of(planes.arrays, i)
             found = {tuple(labels[q].tolist()): q for q in range(count)}
             # A block that was full may have dropped what has no weight, never anything else.
@@ -107,7 +107,7 @@ def test_planes_of_a_solve_have_the_gram_of_their_psi(rng):
     assert state["capacity"].min() == 4
     psi, losses = chain_blocks(xs, ys, n_labels, boundary=True)
     for i, length in enumerate(lengths):
-        count, room = state["count"][i], state["capacity"][i]
+        count, room = state["n_planes"][i], state["capacity"][i]
         labels = state["labels"][state["text"][i] :][: count * length].reshape(count, length)
         rows = labels @ n_labels ** np.arange(length)[::-1]
         gram = state["gram"][state["square"][i] :][: room * room].reshape(room, room)

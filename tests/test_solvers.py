@@ -42,7 +42,7 @@ def block_point(case, state, i):
     psi, losses = (part[i] for part in case.reference)
     alpha = np.zeros(len(losses))
     start, size = state["slot"][i], state["label_size"][i]
-    for q in range(state["count"][i]):
+    for q in range(state["n_planes"][i]):
         label = state["labels"][state["text"][i] + q * size :][:size]
         if "psi_number" in state:  # the label is the number of a stored psi
             differs = np.abs(psi - stored_psi(state, label[0])).sum(axis=1)

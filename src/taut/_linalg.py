@@ -6,6 +6,8 @@ tuple selects the variant when the caller is compiled.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import scipy.sparse as sp
 from numba.extending import overload
@@ -25,7 +27,7 @@ def writable_alias(array: np.ndarray) -> np.ndarray:
     return np.asarray(holder)
 
 
-def as_rows(X: np.ndarray | sp.csr_matrix | sp.csr_array) -> Rows:
+def as_rows(X: Any) -> Rows:
     """A validated matrix as the tuple of arrays that compiled code reads."""
     if not sp.issparse(X):
         return (writable_alias(X),)

@@ -24,11 +24,11 @@ _FIRST_CAPACITY = 4
 class PlaneArrays(NamedTuple):
     """Storage of all blocks' planes, in the form that compiled code takes.
 
-    Block i has `count[i]` planes in room for `capacity[i]`; its coefficients and losses start at
+    Block i has `n_planes[i]` planes in room for `capacity[i]`; its coefficients and losses start at
     `slot[i]`, its Gram matrix at `square[i]`, its labels at `text[i]`.
     """
 
-    count: np.ndarray
+    n_planes: np.ndarray
     capacity: np.ndarray
     slot: np.ndarray
     square: np.ndarray
@@ -64,7 +64,7 @@ def _drop_idle(planes, i):
     start = planes.slot[i]
     gram = gram_of(planes, i)
     labels = labels_of(planes, i)
-    count = planes.count[i]
+    count = planes.n_planes[i]
     q = 1
     while q < count:
         if planes.coef[start + q] > 0.0:
@@ -79,7 +79,7 @@ def _drop_idle(planes, i):
             gram[q, r] = gram[count, r]
             gram[r, q] = gram[count, r]
         gram[q, q] = gram[count, count]
-    planes.count[i] = count
+    planes.n_planes[i] = count
 
 
 @kernel
@@ -94,10 +94,10 @@ def _copy_block(source, i, target, slot, square, text, room):
     target.capacity[i] = room
     gram = gram_of(target, i)
     labels = labels_of(target, i)
-    for q in range(source.count[i]):
+    for q in range(source.n_planes[i]):
         target.coef[slot + q] = source.coef[start + q]
         target.loss[slot + q] = source.loss[start + q]
-        for r in range(source.count[i]):
+        for r in range(source.n_planes[i]):
             gram[q, r] = old_gram[q, r]
         for t in range(labels.shape[1]):
             labels[q, t] = old_labels[q, t]
@@ -106,7 +106,7 @@ def _copy_block(source, i, target, slot, square, text, room):
 @kernel
 def _compact(source, target):
     """Copy all blocks of `source` into the beginning of the pools of `target`."""
-    for i in range(source.count.shape[0]):
+    for i in range(source.n_planes.shape[0]):
         room = source.capacity[i]
         _copy_block(source, i, target, target.used[0], target.used[1], target.used[2], room)
         target.used[0] += room
@@ -117,10 +117,10 @@ def _compact(source, target):
 @kernel
 def make_room(planes, i):
     """Ensure that block i can take one more plane; False when the pools must grow first."""
-    if planes.count[i] < planes.capacity[i]:
+    if planes.n_planes[i] < planes.capacity[i]:
         return True
     _drop_idle(planes, i)
-    if planes.count[i] < planes.capacity[i]:
+    if planes.n_planes[i] < planes.capacity[i]:
         return True
     room = 2 * planes.capacity[i]
     slot, square, text = planes.used[0], planes.used[1], planes.used[2]
@@ -139,13 +139,13 @@ def make_room(planes, i):
 @kernel
 def append(planes, i, label, loss):
     """Add a plane without weight to block i, which has room; the caller fills its Gram row."""
-    q = planes.count[i]
+    q = planes.n_planes[i]
     planes.coef[planes.slot[i] + q] = 0.0
     planes.loss[planes.slot[i] + q] = loss
     labels = labels_of(planes, i)
     for t in range(label.shape[0]):
         labels[q, t] = label[t]
-    planes.count[i] = q + 1
+    planes.n_planes[i] = q + 1
     return q
 
 
@@ -157,7 +157,7 @@ def corrective_steps(planes, i, violation, stiffness, max_steps, change):
     kept current through the Gram matrix; `change` receives the change of each coefficient.
     Returns the change of the summed loss, and |sum_q change[q] psi(q)|^2.
     """
-    count = planes.count[i]
+    count = planes.n_planes[i]
     start = planes.slot[i]
     coef = planes.coef[start : start + count]
     gram = gram_of(planes, i)
@@ -217,7 +217,7 @@ class Planes:
         size = np.diff(offsets).astype(np.int64)
         text = room * offsets[:-1].astype(np.int64)
         self.arrays = PlaneArrays(
-            count=np.ones(n, dtype=np.int64),
+            n_planes=np.ones(n, dtype=np.int64),
             capacity=np.full(n, room, dtype=np.int64),
             slot=room * np.arange(n, dtype=np.int64),
             square=room * room * np.arange(n, dtype=np.int64),
@@ -253,7 +253,7 @@ class Planes:
         )
         slots, squares, texts = live + live // 2 + largest
         new = PlaneArrays(
-            count=old.count,
+            n_planes=old.n_planes,
             capacity=old.capacity.copy(),
             slot=old.slot.copy(),
             square=old.square.copy(),
@@ -281,7 +281,7 @@ class Planes:
 
     def _live(self) -> tuple[np.ndarray, np.ndarray]:
         """Block and slot of each plane."""
-        count = self.arrays.count
+        count = self.arrays.n_planes
         blocks = np.repeat(np.arange(len(count)), count)
         within = np.arange(len(blocks)) - np.repeat(np.cumsum(count) - count, count)
         return blocks, self.arrays.slot[blocks] + within

@@ -106,7 +106,7 @@ class CompiledData:
 class PythonData:
     """A plain-Python structure bound to data."""
 
-    def __init__(self, structure: Structure, X: Sequence[Any], y: Sequence[Any] | None) -> None:
+    def __init__(self, structure: Structure, X: Any, y: Any = None) -> None:
         self.structure = structure
         self.X = X.to_numpy() if hasattr(X, "to_numpy") else X  # a data frame is indexed by name
         self.truth = y.to_numpy() if hasattr(y, "to_numpy") else y
@@ -172,7 +172,7 @@ def bind(
     structure: Structure | CompiledStructure, X: Any, y: Any = None
 ) -> CompiledData | PythonData:
     """Structure and data together; without y, for prediction only."""
-    if hasattr(structure, "encode"):
+    if isinstance(structure, CompiledStructure):
         return CompiledData(structure, structure.encode(X, y))
     return PythonData(structure, X, y)
 

@@ -161,10 +161,10 @@ class History:
     @classmethod
     def from_dict(cls, columns: dict[str, list]) -> History:
         """The inverse of `to_dict`, whatever the order of the columns."""
-        rows = zip(*(columns[column.name] for column in fields(Record)), strict=True)
-        return cls(
-            [Record(*(math.inf if value is None else value for value in row)) for row in rows]
-        )
+        names = [column.name for column in fields(Record)]
+        rows = zip(*(columns[name] for name in names), strict=True)
+        values = ([math.inf if value is None else value for value in row] for row in rows)
+        return cls([Record(**dict(zip(names, row, strict=True))) for row in values])
 
 
 def _finite(value: float) -> float | None:

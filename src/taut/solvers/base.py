@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -59,6 +59,10 @@ class DualState(ABC):
         """The gap that the passes reported was too small: look at all blocks in the next one."""
 
     @abstractmethod
+    def curvature(self) -> float:
+        """Mean over the blocks of C_i |psi_i|^2, from which the centre's strength is guessed."""
+
+    @abstractmethod
     def arrays(self) -> Arrays:
         """Everything that is needed to go on, as named arrays."""
 
@@ -71,7 +75,10 @@ class DualState(ABC):
         """Take the dual point of another solve of the same blocks, scaled to these weights."""
 
 
-class Solver(ABC):
+State = TypeVar("State", bound=DualState)
+
+
+class Solver(ABC, Generic[State]):
     """A way to optimise.
 
     Attributes
@@ -85,12 +92,12 @@ class Solver(ABC):
     recentring: float | str = 0.0
 
     @abstractmethod
-    def init(self, problem: Problem, rng: np.random.Generator) -> DualState:
+    def init(self, problem: Problem, rng: np.random.Generator) -> State:
         """The first feasible dual point."""
 
     @abstractmethod
     def pass_(
-        self, problem: Problem, state: DualState, stiffness: float, keep_going: KeepGoing
+        self, problem: Problem, state: State, stiffness: float, keep_going: KeepGoing
     ) -> PassReport:
         """One pass over the blocks, for the problem with 1/2 |w|^2 stiffened by the centre.
 

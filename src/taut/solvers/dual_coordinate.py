@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from taut.errors import InvalidData
-from taut.problem import Problem
+from taut.problem import Problem, PythonData
 from taut.solvers._block_duals import BlockDual, EnumeratedDual, LabelledDual, PythonDual
 from taut.solvers.base import Arrays, DualState, KeepGoing, PassReport, Solver
 
@@ -74,7 +75,7 @@ class CoordinateState(DualState):
 
 
 @dataclass
-class DualCoordinate(Solver):
+class DualCoordinate(Solver[CoordinateState]):
     """Dual coordinate ascent with shared slacks (Ramanan, Algorithm 1), over planes as found.
 
     Problem: max_a sum_iy a_iy loss_i(y) - 1/2 |sum_iy a_iy psi_i(y)|^2, a >= 0, sum_y a_iy <= C_i.
@@ -142,9 +143,9 @@ class DualCoordinate(Solver):
 
     def _duals(self, problem: Problem) -> BlockDual:
         """The form of the dual variables that the structure's oracles allow."""
-        if not hasattr(problem.data, "oracles"):
+        if isinstance(problem.data, PythonData):
             return PythonDual(problem, self.max_steps)
-        if problem.structure.exact_step is not None:
+        if problem.data.structure.exact_step is not None:
             return EnumeratedDual(problem)
         return LabelledDual(problem, self.max_steps)
 
@@ -192,7 +193,9 @@ class DualCoordinate(Solver):
         state.due[visited] = state.passes + step * state.interval[visited]
 
 
-def _in_chunks(order, visit, keep_going) -> int:
+def _in_chunks(
+    order: np.ndarray, visit: Callable[[np.ndarray], None], keep_going: KeepGoing
+) -> int:
     """Visit in parts of a fraction of a second, asking between them; return how many."""
     size, done = 64, 0
     while done < len(order):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from taut._jit import kernel
@@ -56,7 +58,7 @@ class Chain(CompiledStructure):
         self.normalize = normalize
         self.boundary = boundary
 
-    def encode(self, X, y=None) -> Blocks:
+    def encode(self, X: Any, y: Any = None) -> Blocks:
         """X is a stacked matrix and the offsets of its sequences; y the stacked label codes."""
         matrix, offsets = X
         rows: Rows = as_rows(matrix)

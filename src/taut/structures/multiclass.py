@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from taut._jit import kernel
@@ -72,7 +74,7 @@ class Multiclass(CompiledStructure):
         self.cost = check_cost(cost, n_classes)
         self.bias = bias
 
-    def encode(self, X, y=None) -> Blocks:
+    def encode(self, X: Any, y: Any = None) -> Blocks:
         """Rows X with class codes y."""
         rows = as_rows(X)
         n = n_rows(rows)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from taut._jit import kernel
@@ -42,7 +44,7 @@ class Scalar(CompiledStructure):
     def __init__(self, bias: float = 0.0) -> None:
         self.bias = bias
 
-    def encode(self, X, y=None) -> Blocks:
+    def encode(self, X: Any, y: Any = None) -> Blocks:
         """Rows X with signs y (-1, +1); all margins are 1."""
         rows = as_rows(X)
         n = n_rows(rows)

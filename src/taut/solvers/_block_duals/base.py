@@ -71,12 +71,12 @@ class BlockDual(ABC):
 
 @kernel
 def _plane_curvature(planes, out):
-    for i in range(planes.count.shape[0]):
+    for i in range(planes.n_planes.shape[0]):
         gram = gram_of(planes, i)
         start = planes.slot[i]
         total = 0.0
         weight = 0.0
-        for q in range(1, planes.count[i]):
+        for q in range(1, planes.n_planes[i]):
             total += planes.coef[start + q] * gram[q, q]
             weight += planes.coef[start + q]
         out[i] = total / weight if weight > 0.0 else 0.0
@@ -101,7 +101,7 @@ class PlaneDual(BlockDual):
         return out
 
     def revisitable(self):
-        return (self.planes.arrays.count > 1) & (self.weight > 0.0)
+        return (self.planes.arrays.n_planes > 1) & (self.weight > 0.0)
 
     def arrays(self):
         return dict(self.planes.arrays._asdict())

@@ -71,7 +71,7 @@ def _plane_pass(
         own = truth[offsets[i] : offsets[i + 1]]
         labels = labels_of(planes, i)
         start = planes.slot[i]
-        count = planes.count[i]
+        count = planes.n_planes[i]
         oracles.prepare(data, i, w, work)
         base = oracles.score(data, i, w, work, own)
         violation[0] = 0.0
@@ -111,8 +111,8 @@ def _plane_pass(
 @kernel
 def _plane_vector(oracles, data, planes, U):
     """U = sum_iq coef_iq psi_i(q): plane 0 is the truth, and its phi is in every psi."""
-    for i in range(planes.count.shape[0]):
-        count = planes.count[i]
+    for i in range(planes.n_planes.shape[0]):
+        count = planes.n_planes[i]
         start = planes.slot[i]
         scales = np.empty(count)
         scales[0] = 0.0

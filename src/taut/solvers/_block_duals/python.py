@@ -24,7 +24,7 @@ class PythonDual(PlaneDual):
     def visit(self, order, w, stiffness, exact, gap, sums):
         for i in order:
             sums += self._visit(i, w, stiffness, exact, gap)
-        if len(self.psi) > 2 * self.planes.arrays.count.sum():
+        if len(self.psi) > 2 * self.planes.arrays.n_planes.sum():
             live = set(self.planes.numbers().tolist())
             self.psi = {number: psi for number, psi in self.psi.items() if number in live}
 
@@ -53,7 +53,7 @@ class PythonDual(PlaneDual):
     def _stored(self, i):
         """Sparse psi and loss of each plane of block i."""
         planes = self.planes.arrays
-        count, start = planes.count[i], planes.slot[i]
+        count, start = planes.n_planes[i], planes.slot[i]
         numbers = labels_of(planes, i)[:count, 0]
         losses = planes.loss[start : start + count]
         return [(self.psi[int(k)], loss) for k, loss in zip(numbers, losses, strict=True)]
