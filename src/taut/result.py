@@ -163,7 +163,9 @@ class History:
         """The inverse of `to_dict`, whatever the order of the columns."""
         names = [column.name for column in fields(Record)]
         rows = zip(*(columns[name] for name in names), strict=True)
-        values = ([math.inf if value is None else value for value in row] for row in rows)
+        values: Iterator[list[Any]] = (
+            [math.inf if value is None else value for value in row] for row in rows
+        )
         return cls([Record(**dict(zip(names, row, strict=True))) for row in values])
 
 
