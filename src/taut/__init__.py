@@ -57,7 +57,12 @@ __all__ = [
 ]
 
 
+_SUBMODULES = ("errors", "solvers", "structures")
+
+
 def __getattr__(name: str) -> Any:
+    if name in _SUBMODULES:
+        return importlib.import_module(f"taut.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'taut' has no attribute {name!r}")
     value = getattr(importlib.import_module(f"taut.{_HOME[name]}"), name)
@@ -66,4 +71,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted({*globals(), *__all__, *_SUBMODULES})
