@@ -402,8 +402,8 @@ def test_projection_on_the_simplex(scale, rng):
 @pytest.mark.parametrize(
     ("structure", "X", "y", "message"),
     [
-        (Multiclass(2), np.eye(3), [0, 2, 1], r"y\[1\] = 2 is no class of 0\.\.1: number"),
-        (Multiclass(2), np.eye(3), [0, 1, -1], r"y\[2\] = -1 is no class"),
+        (Multiclass(2), np.eye(3), [0, 2, 1], r"y\[1\] = 2 is no label of 0\.\.1: number"),
+        (Multiclass(2), np.eye(3), [0, 1, -1], r"y\[2\] = -1 is no label"),
         (Chain(2), (np.eye(3), [0, 1, 3]), [0, 1, 2], r"y\[2\] = 2 is no label of 0\.\.1"),
     ],
 )
@@ -430,3 +430,21 @@ def test_data_that_may_not_be_written_is_read():
     X = np.eye(2)
     X.flags.writeable = False
     check_structure(Scalar(), X, np.array([1.0, -1.0]))
+
+
+@pytest.mark.parametrize(
+    ("structure", "X", "y", "message"),
+    [
+        (Scalar(), np.ones((3, 2)), [1.0, -1.0], r"y has shape \(2,\), X has 3 rows: give -1"),
+        (Scalar(), np.ones((2, 2)), [1.0, 0.5], r"give -1 or \+1"),
+        (Multiclass(2), np.ones((3, 2)), [0, 1], r"y has shape \(2,\) .* X has 3 rows"),
+        (Multiclass(2), np.ones((2, 2)), [0.0, 1.0], r"dtype float64, .* one integer to each"),
+        (Multiclass(2), np.array([[1.0], [np.nan]]), [0, 1], r"X contains NaN at row 1"),
+        (Chain(2), (np.ones((3, 2)), [0, 2]), [0, 1, 0], r"offsets run from 0 to 2, X has 3 rows"),
+        (Chain(2), (np.ones((3, 2)), [0, 0, 3]), [0, 1, 0], r"offsets .* must begin with 0, rise"),
+        (Chain(2), (np.ones((3, 2)), [0, 3]), [0, 1], r"y has shape \(2,\) .* X has 3 rows"),
+    ],
+)
+def test_data_that_does_not_fit_together_is_refused(structure, X, y, message):
+    with pytest.raises(InvalidData, match=message):
+        structure.encode(X, y)

@@ -34,8 +34,8 @@ class Checkpoint:
     >>> X, y = [[0.0], [1.0], [2.0]], [0, 1, 2]
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     keep = Checkpoint(os.path.join(folder, "run.taut"), seconds=0.0)
-    ...     model = MulticlassSVM(checkpoint=keep).fit(X, y)
-    ...     again = MulticlassSVM(checkpoint=keep).fit(X, y)  # nothing left to do
+    ...     model = MulticlassSVM(checkpoint=keep, random_state=0).fit(X, y)
+    ...     again = MulticlassSVM(checkpoint=keep, random_state=0).fit(X, y)  # nothing left to do
     >>> bool((model.coef_ == again.coef_).all())
     True
     """

@@ -9,6 +9,7 @@ import os
 import signal
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -87,8 +88,8 @@ def solve(
     >>> result.w.round(3), result.certificate.status.name
     (array([ 0.5, -0.5]), 'CONVERGED')
     """
-    if not tol >= 0.0:
-        raise InvalidData(f"tol = {tol}: it must be 0 or more")
+    if not 0.0 <= tol < math.inf:
+        raise InvalidData(f"tol = {tol}: it must be 0 or more, and finite")
     if max_iter < 1:
         raise InvalidData(f"max_iter = {max_iter}: it must be at least 1")
     if time_limit is not None and not time_limit > 0.0:
@@ -187,7 +188,7 @@ class _Run:
                     elif self.iteration >= max_iter:
                         status = Status.MAX_ITER
                 if file is not None and (status is not None or file.due()):
-                    file.save(*self.snapshot())
+                    self.save(file)
             if status not in (Status.CONVERGED, Status.STALLED):
                 self.verify()
                 status = self.verdict() or status
@@ -276,6 +277,18 @@ class _Run:
         digest = np.frombuffer(self.problem.data_digest, dtype=np.uint8)
         state = self.state.arrays() | {_DIGEST: digest}
         return Result(self.best_w, certificate, self.history, state)
+
+    def save(self, file: CheckpointFile) -> None:
+        """Save a checkpoint; a full disk is no reason to lose the run."""
+        try:
+            file.save(*self.snapshot())
+        except OSError as error:
+            warnings.warn(
+                f"the checkpoint {file.path} could not be written ({error}): training goes on "
+                "without it; make room or give another path",
+                RuntimeWarning,
+                stacklevel=4,
+            )
 
     def snapshot(self) -> tuple[Arrays, dict[str, Any]]:
         """All that is needed to go on exactly from here."""

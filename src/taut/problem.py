@@ -132,6 +132,12 @@ class PythonData:
                 f"{type(self.structure).__name__}.features of example {i} has shape "
                 f"{features.shape}: return a 1-D array"
             )
+        if len(features) != getattr(self, "n_features", len(features)):
+            raise InvalidData(
+                f"{type(self.structure).__name__}.features of example {i} has {len(features)} "
+                f"values for label {label!r}, {self.n_features} for the truth of example 0: return "
+                "arrays of one length"
+            )
         if not np.isfinite(features).all():
             raise InvalidData(
                 f"{type(self.structure).__name__}.features of example {i} contains NaN or "
@@ -143,9 +149,10 @@ class PythonData:
         """psi and loss of a label of block i."""
         truth = self.truth[i]
         loss = float(self.structure.loss(truth, label))
-        if not loss >= 0.0:
+        if not 0.0 <= loss < np.inf:
             raise InvalidData(
-                f"{type(self.structure).__name__}.loss of example {i} is {loss}: losses are >= 0"
+                f"{type(self.structure).__name__}.loss of example {i} is {loss}: losses are >= 0 "
+                "and finite"
             )
         return self.features(i, truth) - self.features(i, label), loss
 

@@ -43,7 +43,7 @@ def load(path: str | os.PathLike, **parameters: Any) -> Any:
     --------
     >>> import os, tempfile
     >>> import taut
-    >>> model = taut.BinarySVM().fit([[0.0], [1.0]], [0, 1])
+    >>> model = taut.BinarySVM(random_state=0).fit([[0.0], [1.0]], [0, 1])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "model.taut")
     ...     model.save(path)

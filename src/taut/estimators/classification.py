@@ -116,7 +116,8 @@ class BinarySVM(LinearClassifier):
     Examples
     --------
     >>> from taut import BinarySVM
-    >>> model = BinarySVM(C=10.0).fit([[0.0], [1.0], [3.0], [4.0]], ["low", "low", "high", "high"])
+    >>> model = BinarySVM(C=10.0, random_state=0)
+    >>> model = model.fit([[0.0], [1.0], [3.0], [4.0]], ["low", "low", "high", "high"])
     >>> model.predict([[0.5], [3.5]])
     array(['low', 'high'], dtype='<U4')
     >>> model.certificate_.relative_gap <= 1e-3

@@ -37,7 +37,8 @@ class StructuredSVM(StructuralEstimator):
     >>> import numpy as np
     >>> from taut import StructuredSVM
     >>> from taut.structures import Multiclass
-    >>> model = StructuredSVM(Multiclass(3), C=1.0, tol=1e-6).fit(np.eye(3), np.array([0, 1, 2]))
+    >>> model = StructuredSVM(Multiclass(3), C=1.0, random_state=0)
+    >>> model = model.fit(np.eye(3), np.array([0, 1, 2]))
     >>> model.predict(np.eye(3))
     array([0, 1, 2], dtype=int32)
     """

@@ -114,7 +114,7 @@ class DualCoordinate(Solver[CoordinateState]):
     >>> from taut.solvers import DualCoordinate
     >>> from taut.structures import Multiclass
     >>> problem = Problem(Multiclass(2), np.eye(2), np.array([0, 1]), C=1.0)
-    >>> result = solve(problem, DualCoordinate(recentring=0.0), tol=1e-6)
+    >>> result = solve(problem, DualCoordinate(recentring=0.0), tol=1e-6, random_state=0)
     >>> round(result.certificate.primal, 4)
     0.5
     """

@@ -20,7 +20,7 @@ import numpy as np
 from numba import types
 
 from taut._jit import pointer
-from taut.errors import InvalidStructure
+from taut.errors import InvalidData, InvalidStructure
 
 
 class Structure(ABC):
@@ -46,7 +46,7 @@ class Structure(ABC):
     ...             scores = [s + self.loss(truth, g) for g, s in enumerate(scores)]
     ...         return int(np.argmax(scores))
     >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
-    >>> model = StructuredSVM(Ordinal(), C=10.0).fit(X, [0, 1, 2, 3])
+    >>> model = StructuredSVM(Ordinal(), C=10.0, random_state=0).fit(X, [0, 1, 2, 3])
     >>> model.predict(X)
     [0, 1, 2, 3]
     """
@@ -97,6 +97,26 @@ class Blocks:
     def label_size(self) -> int:
         """Length of the longest label."""
         return int(np.diff(self.offsets).max())
+
+
+def as_codes(y: Any, n: int, n_labels: int) -> np.ndarray:
+    """Label codes 0..n_labels - 1 of n rows as int32; zeros when there is no y."""
+    if y is None:
+        return np.zeros(n, dtype=np.int32)
+    codes = np.asarray(y)
+    if codes.shape != (n,) or codes.dtype.kind not in "iu":
+        raise InvalidData(
+            f"y has shape {codes.shape} and dtype {codes.dtype}, X has {n} rows: give one integer "
+            "to each"
+        )
+    wrong = (codes < 0) | (codes >= n_labels)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise InvalidData(
+            f"y[{row}] = {codes[row]} is no label of 0..{n_labels - 1}: number the labels from 0, "
+            "or raise their number in the structure"
+        )
+    return codes.astype(np.int32, copy=False)
 
 
 class Oracles(NamedTuple):

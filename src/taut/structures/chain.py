@@ -8,8 +8,9 @@ import numpy as np
 
 from taut._jit import kernel
 from taut._linalg import Rows, add_outer, as_rows, row_times
+from taut.data.arrays import as_matrix
 from taut.errors import InvalidData
-from taut.structures.base import Blocks, CompiledStructure
+from taut.structures.base import Blocks, CompiledStructure, as_codes
 
 
 @kernel
@@ -49,7 +50,7 @@ class Chain(CompiledStructure):
     >>> from taut.structures import Chain
     >>> X, offsets = np.eye(2)[[0, 1, 0, 1]], np.array([0, 2, 4])
     >>> problem = Problem(Chain(2), (X, offsets), np.array([0, 1, 0, 1]), C=1.0)
-    >>> solve(problem, tol=1e-4).certificate.status.name
+    >>> solve(problem, tol=1e-4, random_state=0).certificate.status.name
     'CONVERGED'
     """
 
@@ -60,16 +61,14 @@ class Chain(CompiledStructure):
 
     def encode(self, X: Any, y: Any = None) -> Blocks:
         """X is a stacked matrix and the offsets of its sequences; y the stacked label codes."""
-        matrix, offsets = X
+        matrix, offsets = as_matrix(X[0]), np.asarray(X[1], dtype=np.int64)
         rows: Rows = as_rows(matrix)
-        offsets = np.asarray(offsets, dtype=np.int64)
-        truth = np.zeros(offsets[-1], dtype=np.int32) if y is None else np.asarray(y, np.int32)
-        if truth.min() < 0 or truth.max() >= self.n_labels:
-            row = int(np.flatnonzero((truth < 0) | (truth >= self.n_labels))[0])
+        if offsets[0] != 0 or offsets[-1] != matrix.shape[0] or (np.diff(offsets) < 1).any():
             raise InvalidData(
-                f"y[{row}] = {truth[row]} is no label of 0..{self.n_labels - 1}: "
-                "number the labels from 0 or raise n_labels"
+                f"offsets run from {offsets[0]} to {offsets[-1]}, X has {matrix.shape[0]} rows: "
+                "they must begin with 0, rise, and end with the number of rows"
             )
+        truth = as_codes(y, matrix.shape[0], self.n_labels)
         lengths = np.diff(offsets)
         unit = 1.0 / lengths if self.normalize else np.ones(len(lengths))
         width = matrix.shape[1]

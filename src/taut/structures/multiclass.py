@@ -8,8 +8,9 @@ import numpy as np
 
 from taut._jit import kernel
 from taut._linalg import add_outer, as_rows, n_rows, row_times, squared_norms
+from taut.data.arrays import as_matrix
 from taut.errors import InvalidData
-from taut.structures.base import Blocks, CompiledStructure
+from taut.structures.base import Blocks, CompiledStructure, as_codes
 
 
 @kernel
@@ -62,7 +63,7 @@ class Multiclass(CompiledStructure):
     >>> from taut import Problem, solve
     >>> from taut.structures import Multiclass
     >>> X = np.eye(3)
-    >>> result = solve(Problem(Multiclass(3), X, np.array([0, 1, 2]), C=1.0), tol=1e-6)
+    >>> result = solve(Problem(Multiclass(3), X, np.array([0, 1, 2]), C=1.0), tol=1e-6, random_state=0)
     >>> result.w.reshape(3, 3).round(3)
     array([[ 0.667, -0.333, -0.333],
            [-0.333,  0.667, -0.333],
@@ -76,15 +77,10 @@ class Multiclass(CompiledStructure):
 
     def encode(self, X: Any, y: Any = None) -> Blocks:
         """Rows X with class codes y."""
+        X = as_matrix(X)
         rows = as_rows(X)
         n = n_rows(rows)
-        truth = np.zeros(n, dtype=np.int32) if y is None else np.asarray(y, dtype=np.int32)
-        if truth.min() < 0 or truth.max() >= self.n_classes:
-            row = int(np.flatnonzero((truth < 0) | (truth >= self.n_classes))[0])
-            raise InvalidData(
-                f"y[{row}] = {truth[row]} is no class of 0..{self.n_classes - 1}: "
-                "number the classes from 0 or raise n_classes"
-            )
+        truth = as_codes(y, n, self.n_classes)
         data = (rows, truth, self.cost, float(self.bias), squared_norms(rows) + self.bias**2)
         return Blocks(
             data=data,
@@ -211,7 +207,12 @@ def check_cost(cost: np.ndarray | None, n_classes: int) -> np.ndarray:
     """The cost matrix as float64, 0/1 when None; InvalidData when it is no cost matrix."""
     if cost is None:
         return 1.0 - np.eye(n_classes)
-    matrix = np.ascontiguousarray(cost, dtype=np.float64)
+    try:
+        matrix = np.ascontiguousarray(cost, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidData(
+            f"cost is no matrix of numbers ({error}): give cost[truth, label]"
+        ) from error
     if matrix.shape != (n_classes, n_classes):
         raise InvalidData(
             f"cost has shape {matrix.shape}, the {n_classes} classes need "
