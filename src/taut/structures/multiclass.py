@@ -63,7 +63,8 @@ class Multiclass(CompiledStructure):
     >>> from taut import Problem, solve
     >>> from taut.structures import Multiclass
     >>> X = np.eye(3)
-    >>> result = solve(Problem(Multiclass(3), X, np.array([0, 1, 2]), C=1.0), tol=1e-6, random_state=0)
+    >>> problem = Problem(Multiclass(3), X, np.array([0, 1, 2]), C=1.0)
+    >>> result = solve(problem, tol=1e-6, random_state=0)
     >>> result.w.reshape(3, 3).round(3)
     array([[ 0.667, -0.333, -0.333],
            [-0.333,  0.667, -0.333],
