@@ -54,7 +54,7 @@ class BlockDual(ABC):
 
     def revisitable(self) -> np.ndarray:
         """Blocks for which a visit without the oracle can gain something."""
-        raise NotImplementedError
+        return np.zeros(len(self.weight), dtype=bool)
 
     @abstractmethod
     def arrays(self) -> Arrays:
