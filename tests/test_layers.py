@@ -1,6 +1,7 @@
 """Imports go one way, importing is cheap, and the library does not print."""
 
 import ast
+import operator
 import subprocess
 import sys
 from pathlib import Path
@@ -98,7 +99,7 @@ def test_public_names_are_there():
     for name in taut.__all__:
         assert getattr(taut, name).__doc__
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        taut.nothing  # noqa: B018
+        operator.attrgetter("nothing")(taut)
 
 
 @pytest.mark.parametrize("source", [s for s in SOURCES if s.stem != "cli"], ids=lambda s: s.stem)

@@ -30,7 +30,7 @@ def _exact_pass(
 
 
 @kernel
-def _exact_vector(oracles, data, all_labels, offsets, truth, weight, alpha, U):
+def _exact_vector(oracles, data, all_labels, offsets, truth, alpha, U):
     """U = sum_i (sum of block i's weights) phi(truth) - sum_k alpha_ik phi(k)."""
     one = np.empty(1)
     scales = np.empty(alpha.shape[1])
@@ -91,7 +91,7 @@ class EnumeratedDual(BlockDual):
         blocks, U = self.data.blocks, np.zeros(self.data.n_features)
         _exact_vector(
             self.data.oracles, blocks.data, self.all_labels, blocks.offsets, blocks.truth,
-            self.weight, self.alpha, U,
+            self.alpha, U,
         )  # fmt: skip
         return U
 
