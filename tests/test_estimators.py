@@ -267,7 +267,6 @@ SEQUENCE_FORMS = {
     "list": (list, {}),
     "tuple": (tuple, {}),
     "list of lists": (lambda Xs: [X.tolist() for X in Xs], {}),
-    "list of single": (lambda Xs: [X.astype(np.float32) for X in Xs], {}),
     "list of csr_matrix": (lambda Xs: [sp.csr_matrix(X) for X in Xs], {}),
     "list of csr_array": (lambda Xs: [sp.csr_array(X) for X in Xs], {}),
     "list of csr_int64": (lambda Xs: [wide(X) for X in Xs], {}),
@@ -284,6 +283,16 @@ def test_optimum_of_chains(loss, boundary, form):
     case = CASES["chain"]
     model = case.new(loss=loss, boundary=boundary, **TIGHT)
     assert_optimal(model.fit(SEQUENCE_FORMS[form][0](SEQUENCES), case.y))
+
+
+@pytest.mark.parametrize("form", [np.float32, lambda X: sp.csr_array(X, dtype=np.float32)])
+def test_sequences_in_single_precision_have_true_bounds(form):
+    case = CASES["chain"]
+    single = case.new().fit([form(X) for X in SEQUENCES], case.y).certificate_
+    double = fitted("chain").certificate_
+    assert single.relative_gap <= 1e-3
+    assert single.dual <= double.primal
+    assert double.dual <= single.primal
 
 
 def test_weights_of_sequences_multiply_losses():

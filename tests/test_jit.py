@@ -91,7 +91,7 @@ def test_a_stale_stamp_is_not_used(monkeypatch, tmp_path):
 def no_cache(monkeypatch):
     """No folder can be written to, as numba says it."""
 
-    def refuse(self, function):
+    def refuse(self, function, inside):
         raise RuntimeError("cannot cache function 'f': no locator available for file 'f.py'")
 
     monkeypatch.setattr(_jit._Cache, "__init__", refuse)

@@ -16,8 +16,8 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 # A part may import from the rows above its own, and from itself; `taut` itself is lazy.
 LAYERS = [
     ["errors"],
-    ["_jit", "files", "progress", "result", "centre"],
-    ["_linalg", "planes"],
+    ["_jit", "_lanes", "files", "progress", "result"],
+    ["_linalg", "planes", "centre"],
     ["data"],
     ["structures"],
     ["problem"],

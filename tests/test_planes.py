@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from cases import chain
 from reference import chain_blocks
 from taut import Problem, solve
-from taut.planes import Planes, append, corrective_steps, gram_of, labels_of, make_room
+from taut.planes import Planes, append, corrective_steps, make_room
 from taut.structures import Chain
 
 
@@ -23,7 +23,7 @@ class Model:
     def assert_equals(self, planes):
         for i, expected in enumerate(self.blocks):
             start, count = planes.arrays.slot[i], planes.arrays.n_planes[i]
-            labels, gram = labels_of(planes.arrays, i), gram_of(planes.arrays, i)
+            labels, gram = planes.labels(i), planes.gram(i)
             found = {tuple(labels[q].tolist()): q for q in range(count)}
             # A block that was full may have dropped what has no weight, never anything else.
             needed = {label for label, _, coef, _ in expected if coef > 0.0}
@@ -62,7 +62,7 @@ def test_growing_loses_nothing(with_weight, rng):
         planes.arrays.coef[planes.arrays.slot[i] + q] = coef
         model.blocks[i].append((tuple(label.tolist()), loss, coef, psi))
         psi_of = {name: other for name, _, _, other in model.blocks[i]}
-        labels, gram = labels_of(planes.arrays, i), gram_of(planes.arrays, i)
+        labels, gram = planes.labels(i), planes.gram(i)
         for r in range(q + 1):
             gram[q, r] = gram[r, q] = psi @ psi_of[tuple(labels[r].tolist())]
         if step % 20 == 0:
@@ -123,7 +123,7 @@ def test_corrective_steps_are_exact(rng):
     planes = Planes(np.array([2.0]), np.array([0], dtype=np.int32), np.array([0, 1]))
     for label in range(1, 4):
         append(planes.arrays, 0, np.array([label], dtype=np.int32), losses[label])
-    gram_of(planes.arrays, 0)[:] = psi @ psi.T
+    planes.gram(0)[:] = psi @ psi.T
     change = np.empty(4)
     answer = corrective_steps(planes.arrays, 0, losses.copy(), 1.0, 10_000, change)
     coef = planes.arrays.coef[:4]

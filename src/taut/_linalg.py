@@ -2,6 +2,9 @@
 
 Compiled code sees a matrix as a plain tuple, `(X,)` or `(data, indices, indptr)`; the length of the
 tuple selects the variant when the caller is compiled.
+
+A weight matrix W of one row per feature is stored flat, its rows padded to a `stride` of whole
+vector registers: see `strides`.
 """
 
 from __future__ import annotations
@@ -12,7 +15,8 @@ import numpy as np
 import scipy.sparse as sp
 from numba.extending import overload
 
-from taut._jit import kernel
+from taut._jit import helper, kernel
+from taut._lanes import add, load, multiply_add, prefetch, store, zeros
 
 Rows = tuple[np.ndarray, ...]
 _COMPILED_ONLY = "row operations are called from compiled functions, not from Python"
@@ -27,12 +31,51 @@ def writable_alias(array: np.ndarray) -> np.ndarray:
     return np.asarray(holder)
 
 
-def as_rows(X: Any) -> Rows:
-    """A validated matrix as the tuple of arrays that compiled code reads."""
+@kernel
+def _count(X, indptr):
+    """Where the non-zeros of each row will begin."""
+    indptr[0] = 0
+    for i in range(X.shape[0]):
+        count = 0
+        for j in range(X.shape[1]):
+            count += X[i, j] != 0.0
+        indptr[i + 1] = indptr[i] + count
+
+
+@kernel
+def _compress(X, data, indices, indptr):
+    """The non-zeros of X and their columns."""
+    for i in range(X.shape[0]):
+        p = indptr[i]
+        for j in range(X.shape[1]):
+            if X[i, j] != 0.0:
+                data[p] = X[i, j]
+                indices[p] = j
+                p += 1
+
+
+def as_rows(X: Any, dense_above: float = 0.0) -> Rows:
+    """A validated matrix as the tuple of arrays that compiled code reads.
+
+    A dense matrix with a smaller share of non-zeros than `dense_above` becomes CSR: pixels and
+    one-hot features are mostly zero, and zeros are work.
+    """
     if not sp.issparse(X):
-        return (writable_alias(X),)
+        X = writable_alias(X)
+        indptr = np.empty(X.shape[0] + 1, dtype=np.int64)
+        _count(X, indptr)
+        if indptr[-1] >= dense_above * X.size:
+            return (X,)
+        rows = np.empty(indptr[-1], dtype=X.dtype), np.empty(indptr[-1], dtype=np.int32), indptr
+        _compress(X, *rows)
+        return rows
     indptr = X.indptr.astype(np.int64, copy=False)
     return tuple(writable_alias(array) for array in (X.data, X.indices, indptr))
+
+
+def strides(count: int) -> int:
+    """The stride of rows of `count` weights: 4, or the next multiple of 8."""
+    return 4 if count <= 4 else -(-count // 8) * 8
 
 
 def n_rows(rows: Rows) -> int:
@@ -49,11 +92,18 @@ def _dense_dot(rows, r, w):
 
 
 def _csr_dot(rows, r, w):
+    # Two sums by hand: LLVM would vectorise this by gathering, which is slower.
     data, indices, indptr = rows
-    total = 0.0
-    for p in range(indptr[r], indptr[r + 1]):
-        total += data[p] * w[indices[p]]
-    return total
+    even = 0.0
+    odd = 0.0
+    p, end = indptr[r], indptr[r + 1]
+    while p + 1 < end:
+        even += data[p] * w[indices[p]]
+        odd += data[p + 1] * w[indices[p + 1]]
+        p += 2
+    if p < end:
+        even += data[p] * w[indices[p]]
+    return even + odd
 
 
 def _dense_add(rows, r, scale, w):
@@ -68,42 +118,72 @@ def _csr_add(rows, r, scale, w):
         w[indices[p]] += scale * data[p]
 
 
-def _dense_times(rows, r, W, out):
+@helper
+def _dense_strip(rows, r, W, stride, column, zero, out, at):
+    """A strip of scores, kept in registers in two sums while the features stream past."""
+    x = rows[0][r]
+    even = zero
+    odd = zero
+    place = column
+    j = 0
+    while j + 1 < x.shape[0]:
+        even = multiply_add(load(zero, W, place), x[j], even)
+        odd = multiply_add(load(zero, W, place + stride), x[j + 1], odd)
+        place += 2 * stride
+        j += 2
+    if j < x.shape[0]:
+        even = multiply_add(load(zero, W, place), x[j], even)
+    store(add(even, odd), out, at + column)
+
+
+@helper
+def _csr_strip(rows, r, W, stride, column, zero, out, at):
+    """A strip of scores, kept in registers in two sums while the non-zeros stream past."""
+    data, indices, indptr = rows
+    even = zero
+    odd = zero
+    p, end = indptr[r], indptr[r + 1]
+    while p + 1 < end:
+        even = multiply_add(load(zero, W, indices[p] * stride + column), data[p], even)
+        odd = multiply_add(load(zero, W, indices[p + 1] * stride + column), data[p + 1], odd)
+        p += 2
+    if p < end:
+        even = multiply_add(load(zero, W, indices[p] * stride + column), data[p], even)
+    store(add(even, odd), out, at + column)
+
+
+def _dense_times(rows, r, W, stride, out, at):
+    column = 0
+    while column + 16 <= stride:
+        _dense_strip(rows, r, W, stride, column, zeros(W, 16), out, at)
+        column += 16
+    if stride - column == 8:
+        _dense_strip(rows, r, W, stride, column, zeros(W, 8), out, at)
+    elif stride - column == 4:
+        _dense_strip(rows, r, W, stride, column, zeros(W, 4), out, at)
+
+
+def _csr_times(rows, r, W, stride, out, at):
+    column = 0
+    while column + 16 <= stride:
+        _csr_strip(rows, r, W, stride, column, zeros(W, 16), out, at)
+        column += 16
+    if stride - column == 8:
+        _csr_strip(rows, r, W, stride, column, zeros(W, 8), out, at)
+    elif stride - column == 4:
+        _csr_strip(rows, r, W, stride, column, zeros(W, 4), out, at)
+
+
+def _dense_add_column(rows, r, scale, W, stride, column):
     x = rows[0][r]
     for j in range(x.shape[0]):
-        value = x[j]
-        if value != 0.0:  # pixels and one-hot features are mostly zero
-            strip = W[j]
-            for k in range(out.shape[0]):
-                out[k] += value * strip[k]
+        W[j * stride + column] += scale * x[j]
 
 
-def _csr_times(rows, r, W, out):
+def _csr_add_column(rows, r, scale, W, stride, column):
     data, indices, indptr = rows
     for p in range(indptr[r], indptr[r + 1]):
-        value = data[p]
-        strip = W[indices[p]]
-        for k in range(out.shape[0]):
-            out[k] += value * strip[k]
-
-
-def _dense_add_outer(rows, r, columns, scales, W):
-    x = rows[0][r]
-    for j in range(x.shape[0]):
-        value = x[j]
-        if value != 0.0:
-            strip = W[j]
-            for q in range(columns.shape[0]):
-                strip[columns[q]] += value * scales[q]
-
-
-def _csr_add_outer(rows, r, columns, scales, W):
-    data, indices, indptr = rows
-    for p in range(indptr[r], indptr[r + 1]):
-        value = data[p]
-        strip = W[indices[p]]
-        for q in range(columns.shape[0]):
-            strip[columns[q]] += value * scales[q]
+        W[indices[p] * stride + column] += scale * data[p]
 
 
 def _dense_inner(rows, r, s):
@@ -132,6 +212,18 @@ def _csr_inner(rows, r, s):
     return total
 
 
+def _dense_prefetch(rows, r):
+    prefetch(rows[0], r * rows[0].shape[1])
+
+
+def _csr_prefetch(rows, r):
+    data, indices, indptr = rows
+    p = indptr[r]
+    prefetch(data, p)
+    prefetch(data, p + 8)
+    prefetch(indices, p)
+
+
 def _operation(dense, csr):
     """Give a declaration its two implementations, chosen when the caller is compiled."""
 
@@ -144,6 +236,12 @@ def _operation(dense, csr):
         return function
 
     return declare
+
+
+@_operation(_dense_prefetch, _csr_prefetch)
+def prefetch_row(rows: Rows, r: int) -> None:
+    """Ask for the beginning of x_r; the processor's own prefetching goes on from there."""
+    raise TypeError(_COMPILED_ONLY)
 
 
 @_operation(_dense_dot, _csr_dot)
@@ -159,14 +257,14 @@ def add_row(rows: Rows, r: int, scale: float, w: np.ndarray) -> None:
 
 
 @_operation(_dense_times, _csr_times)
-def row_times(rows: Rows, r: int, W: np.ndarray, out: np.ndarray) -> None:
-    """out += x_r W, for W of shape (features, columns): one contiguous strip per feature."""
+def row_times(rows: Rows, r: int, W: np.ndarray, stride: int, out: np.ndarray, at: int) -> None:
+    """out[at : at + stride] = x_r W."""
     raise TypeError(_COMPILED_ONLY)
 
 
-@_operation(_dense_add_outer, _csr_add_outer)
-def add_outer(rows: Rows, r: int, columns: np.ndarray, scales: np.ndarray, W: np.ndarray) -> None:
-    """W[:, columns] += x_r (outer) scales."""
+@_operation(_dense_add_column, _csr_add_column)
+def add_column(rows: Rows, r: int, scale: float, W: np.ndarray, stride: int, column: int) -> None:
+    """W[:, column] += scale x_r."""
     raise TypeError(_COMPILED_ONLY)
 
 

@@ -13,7 +13,7 @@ dual value, so the certificate stays exact:
 
 How strong it should be shows in the moves of U. Blocks that compete undo each other's steps, and
 the move of a pass is then short beside what its visits would add up to if they were orthogonal;
-under a centre that is too strong all steps point the same way. `adapt` steers between the two.
+under a centre that is too strong all steps point the same way. `next_strength` steers between.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
+
+from taut._jit import kernel
 
 #: Squared move of a pass over the summed squared moves of its visits, where kappa is left alone.
 _GOOD_ALIGNMENT = (0.25, 1.0)
@@ -30,11 +32,55 @@ _PATIENCE = 40  # passes without a gain of 2 % before the centre is weakened
 _GAIN = 0.98
 
 
-class MovingCentre:
-    """The centre z with its strength kappa; `stiffness` is 1 + kappa."""
+# Each of these reads its vectors once: beside a pass over sparse rows, w is the larger part of the
+# traffic, and a temporary vector costs as much as w itself.
 
-    def __init__(self, n_features: int) -> None:
-        self.z = np.zeros(n_features)
+
+@kernel
+def _survey(w, z, kappa, U):
+    """U = w + kappa (w - z); return |U|^2, |w - z|^2 and the squared move of U."""
+    square = 0.0
+    distance = 0.0
+    move = 0.0
+    for j in range(w.shape[0]):
+        step = w[j] - z[j]
+        u = w[j] + kappa * step
+        change = u - U[j]
+        square += u * u
+        distance += step * step
+        move += change * change
+        U[j] = u
+    return square, distance, move
+
+
+@kernel
+def _move(w, z, share):
+    """Z = w, and w takes a share of the step with it."""
+    for j in range(w.shape[0]):
+        x = w[j]
+        w[j] = x + share * (x - z[j])
+        z[j] = x
+
+
+@kernel
+def _place(w, z, kappa, U):
+    """W = (U + kappa z) / (1 + kappa)."""
+    for j in range(w.shape[0]):
+        w[j] = (U[j] + kappa * z[j]) / (1.0 + kappa)
+
+
+class MovingCentre:
+    """The centre z with its strength kappa; `stiffness` is 1 + kappa.
+
+    Attributes
+    ----------
+    U : ndarray
+        The dual vector as of the last `survey`.
+    """
+
+    def __init__(self, w: np.ndarray) -> None:
+        self.z = np.zeros_like(w)
+        self.U = np.zeros_like(w)
         self.kappa = 0.0
         self.limit = math.inf
         self.passes = 0
@@ -46,60 +92,60 @@ class MovingCentre:
         """By how much a block's curvature is divided."""
         return 1.0 + self.kappa
 
-    def dual_vector(self, w: np.ndarray) -> np.ndarray:
-        """U of the dual point that belongs to w."""
-        return self.stiffness * w - self.kappa * self.z
+    def widen(self) -> None:
+        """The vectors in float64."""
+        self.z, self.U = self.z.astype(np.float64), self.U.astype(np.float64)
+
+    def survey(self, w: np.ndarray) -> tuple[float, float, float]:
+        """|U|^2 of the dual point that belongs to w, |w - U|^2, and how far U moved, squared."""
+        square, distance, move = _survey(w, self.z, self.kappa, self.U)
+        return square, self.kappa**2 * distance, move
 
     def place(self, U: np.ndarray, w: np.ndarray) -> None:
         """Set w for a dual point given by U."""
-        np.divide(U + self.kappa * self.z, self.stiffness, out=w)
+        _place(w, self.z, self.kappa, U)
 
-    def begin(self, curvature: float, w: np.ndarray) -> None:
-        """Choose the first kappa, where `curvature` is the mean of C_i |psi_i|^2.
+    def move(self, w: np.ndarray, kappa: float) -> None:
+        """Move the centre to w, and w with it as the dual point and the new strength demand."""
+        if self.kappa > 0.0 or kappa > 0.0:
+            _move(w, self.z, self.kappa / (1.0 + kappa))
+        self.kappa = kappa
+
+    def first_strength(self, curvature: float) -> float:
+        """Kappa to begin with, where `curvature` is the mean of C_i |psi_i|^2.
 
         The root is only where the search begins: it was right on usps and sector, and up to some
         hundred times too small elsewhere. The limit is twice the curvature.
         """
         self.limit = 2.0 * max(1.0, curvature)
-        self.strengthen(math.sqrt(curvature), w)
+        return math.sqrt(curvature)
 
-    def strengthen(self, kappa: float, w: np.ndarray) -> None:
-        """Change kappa while w and the dual point stay: the centre's distance from w gives way."""
-        if kappa > 0.0:
-            self.z[:] = w + self.kappa / kappa * (self.z - w)
-        self.kappa = kappa
-
-    def move(self, w: np.ndarray) -> None:
-        """Move the centre to w, and w with it as the dual point demands."""
-        if self.kappa > 0.0:
-            step = w - self.z
-            self.z[:] = w
-            w += self.kappa / self.stiffness * step
-
-    def adapt(self, alignment: float, gap: float, w: np.ndarray) -> None:
-        """Steer kappa by how the last pass's visits added up, and weaken it if nothing helps."""
+    def next_strength(self, alignment: float, gap: float) -> float:
+        """Kappa by how the last pass's visits added up; weakened if nothing helps."""
         self.passes += 1
         factor = _FAST if self.passes <= _SEARCHING else _SLOW
         low, high = _GOOD_ALIGNMENT
+        kappa = self.kappa
         if alignment < low:
-            self.strengthen(min(factor * self.kappa, self.limit), w)
+            kappa = min(factor * kappa, self.limit)
         elif alignment > high:
-            self.strengthen(self.kappa / factor, w)
+            kappa /= factor
         self.waited += 1
         if gap < _GAIN * self.best_gap:
             self.best_gap, self.waited = gap, 0
         elif self.waited > _PATIENCE:
-            self.limit = self.kappa / 3.0
-            self.strengthen(self.limit, w)
+            kappa = self.limit = kappa / 3.0
             self.best_gap, self.waited = gap, 0
+        return kappa
 
     def settings(self) -> dict[str, float]:
-        """Everything but z."""
+        """Everything but the vectors."""
         return {name: getattr(self, name) for name in _SETTINGS}
 
-    def resume(self, z: np.ndarray, settings: dict[str, float]) -> None:
-        """Go on from z and `settings()`."""
+    def resume(self, z: np.ndarray, U: np.ndarray, settings: dict[str, float]) -> None:
+        """Go on from z, U and `settings()`."""
         self.z[:] = z
+        self.U[:] = U
         for name in _SETTINGS:
             setattr(self, name, settings[name])
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from taut._jit import kernel
 from taut.centre import MovingCentre
 from taut.checkpoint import Checkpoint, CheckpointFile
 from taut.errors import InvalidData
@@ -33,6 +34,7 @@ _AVERAGING = 0.2  # weight of the newest w in the running average, once it has b
 _PRECISION = 1e-9  # relative gaps above this are never blamed on floating-point numbers
 _FLOOR = 1e-12  # relative gaps that rounding may hide from the estimate: verified whatever tol
 _PATIENCE = 20  # verifications without gain before precision is blamed
+_SINGLE = 1e-5  # relative gaps below this are beyond w in single precision
 _TRUST = (1e-3, 10.0)  # bounds of true over estimated gap: one wrong estimate is no lasting verdict
 
 
@@ -119,6 +121,13 @@ def solve(
     return run.result(status)
 
 
+@kernel
+def _blend(average, w, rate):
+    """Average += rate (w - average)."""
+    for j in range(w.shape[0]):
+        average[j] += rate * (w[j] - average[j])
+
+
 class _Run:
     """One training run: the dual point, the moving centre, the best bounds so far."""
 
@@ -130,9 +139,8 @@ class _Run:
         self.tol = tol
         self.rng = rng
         self.state = solver.init(problem, rng)
-        self.centre = MovingCentre(problem.n_features)
-        self.average = np.zeros(problem.n_features)
-        self.U = np.zeros(problem.n_features)
+        self.centre = MovingCentre(self.state.w)
+        self.average = np.zeros_like(self.state.w)
         self.alignment = 1.0
         self.averaged = 0
         self.history = History()
@@ -142,10 +150,22 @@ class _Run:
         # True gap over estimated gap when last verified. A pass sees blocks before it mends them,
         # so the estimate is usually too high.
         self.overestimate = 0.5
-        self.best_w = np.zeros(problem.n_features)
+        self.better = "w"  # of w and the running average, the one that was better last time
+        self.best_w = np.zeros_like(self.state.w)
         self.best_primal = math.inf
         self.best_dual = -math.inf
         self.fruitless = 0
+
+        if tol < _SINGLE:
+            self.widen()
+
+    def widen(self) -> None:
+        """Go on in float64, where the data's single precision is not enough."""
+        if self.state.w.dtype != np.float64:
+            self.state.widen()
+            self.centre.widen()
+            self.average = self.average.astype(np.float64)
+            self.best_w = self.best_w.astype(np.float64)
 
     def go(
         self,
@@ -200,16 +220,14 @@ class _Run:
         self.iteration += 1
         self.oracle_calls += report.oracle_calls
         w = self.state.w
-        U = self.centre.dual_vector(w)
-        dual = self.problem.dual(self.state.loss_sum, U)
-        gap = report.gap + 0.5 * float(np.sum((w - U) ** 2))
-        moved = float(np.sum((U - self.U) ** 2))
+        square, distance, moved = self.centre.survey(w)
+        dual = self.state.loss_sum - 0.5 * square
+        gap = report.gap + 0.5 * distance
         self.alignment = moved / report.movement if report.movement > 0.0 else 1.0
-        self.U = U
         primal, exact = dual + gap, False
         if report.complete:
             self.averaged += 1
-            self.average += max(_AVERAGING, 1.0 / self.averaged) * (w - self.average)
+            _blend(self.average, w, max(_AVERAGING, 1.0 / self.averaged))
             if self.overestimate * gap <= max(0.95 * self.tol, _FLOOR) * primal:
                 self.verify()
                 primal, dual, exact = self.best_primal, self.best_dual, True
@@ -231,16 +249,21 @@ class _Run:
         U = self.state.dual_vector()
         self.centre.place(U, self.state.w)
         self.best_dual = max(self.best_dual, self.problem.dual(self.state.loss_sum, U))
-        for candidate in (self.state.w, self.average):
-            primal = self.problem.primal(candidate)
+        primals = {}
+        for name in (self.better, "average" if self.better == "w" else "w"):
+            candidate = {"w": self.state.w, "average": self.average}[name]
+            primals[name] = self.problem.primal_padded(candidate.astype(np.float64, copy=False))
             self.oracle_calls += self.problem.n_blocks
-            if primal < self.best_primal:
-                self.best_primal = primal
+            if primals[name] < self.best_primal:
+                self.best_primal = primals[name]
                 self.best_w[:] = candidate
             if self.verdict() is not None:
                 break
+        self.better = min(primals, key=lambda name: primals[name])
         gained = relative(self.best_primal, self.best_dual) < 0.9 * before
         self.fruitless = 0 if gained or math.isinf(before) else self.fruitless + 1
+        if self.fruitless >= _PATIENCE // 2:
+            self.widen()
 
     def verdict(self) -> Status | None:
         """Whether the true bounds end the run."""
@@ -253,14 +276,12 @@ class _Run:
 
     def recentre(self, record: Record) -> None:
         """Move the centre between two passes; each pass tells how strong it should be."""
-        w, strength = self.state.w, self.solver.recentring
-        if strength != "auto":
-            self.centre.strengthen(float(strength), w)
-        elif self.iteration == 1:
-            self.centre.begin(self.state.curvature(), w)
-        else:
-            self.centre.adapt(self.alignment, record.gap, w)
-        self.centre.move(w)
+        kappa = self.solver.recentring
+        if kappa == "auto" and self.iteration == 1:
+            kappa = self.centre.first_strength(self.state.curvature())
+        elif kappa == "auto":
+            kappa = self.centre.next_strength(self.alignment, record.gap)
+        self.centre.move(self.state.w, float(kappa))
 
     def result(self, status: Status) -> Result:
         """What the caller gets."""
@@ -274,9 +295,13 @@ class _Run:
             peak_memory(),
         )  # fmt: skip
         _log.info("%s primal %.6g, dual %.6g", message, primal, dual)
+        w = self.problem.data.unpad(self.best_w)
+        return Result(w, certificate, self.history, self.read_state)
+
+    def read_state(self) -> Arrays:
+        """The dual point, and the data that it belongs to."""
         digest = np.frombuffer(self.problem.data_digest, dtype=np.uint8)
-        state = self.state.arrays() | {_DIGEST: digest}
-        return Result(self.best_w, certificate, self.history, state)
+        return self.state.arrays() | {_DIGEST: digest}
 
     def save(self, file: CheckpointFile) -> None:
         """Save a checkpoint; a full disk is no reason to lose the run."""
@@ -297,7 +322,7 @@ class _Run:
             "average": self.average,
             "centre": self.centre.z,
             "best_w": self.best_w,
-            "U": self.U,
+            "U": self.centre.U,
         }
         meta = {
             "random": self.rng.bit_generator.state,
@@ -309,14 +334,15 @@ class _Run:
 
     def resume(self, arrays: Arrays, meta: dict[str, Any]) -> None:
         """Go on from a snapshot."""
+        if arrays["average"].dtype != self.average.dtype:
+            self.widen()
         self.state.restore(
             {name[len("state.") :]: a for name, a in arrays.items() if name.startswith("state.")}
         )
         self.average[:] = arrays["average"]
         self.best_w[:] = arrays["best_w"]
-        self.U = arrays["U"]
         centre = {name: float(value) for name, value in meta["centre"].items()}
-        self.centre.resume(arrays["centre"], centre)
+        self.centre.resume(arrays["centre"], arrays["U"], centre)
         self.rng.bit_generator.state = meta["random"]
         self.history = History.from_dict(meta["history"])
         for name, value in meta["numbers"].items():
@@ -325,7 +351,7 @@ class _Run:
 
 _NUMBERS = (
     "alignment", "averaged", "iteration", "oracle_calls", "seconds", "overestimate", "best_primal",
-    "best_dual", "fruitless",
+    "best_dual", "better", "fruitless",
 )  # fmt: skip
 
 

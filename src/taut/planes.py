@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from taut._jit import kernel
+from taut._jit import helper, kernel, view
 
 _FIRST_CAPACITY = 4
 
@@ -41,7 +41,7 @@ class PlaneArrays(NamedTuple):
     used: np.ndarray  # ends of the used parts: slots, gram, labels
 
 
-@kernel
+@view
 def gram_of(planes, i):
     """Block i's Gram matrix <psi_a, psi_b>, a view."""
     room = planes.capacity[i]
@@ -49,7 +49,7 @@ def gram_of(planes, i):
     return planes.gram[start : start + room * room].reshape((room, room))
 
 
-@kernel
+@view
 def labels_of(planes, i):
     """Block i's labels, a view of shape (capacity, label size)."""
     room = planes.capacity[i]
@@ -58,7 +58,7 @@ def labels_of(planes, i):
     return planes.labels[start : start + room * size].reshape((room, size))
 
 
-@kernel
+@helper
 def _drop_idle(planes, i):
     """Forget block i's planes without weight, except the truth."""
     start = planes.slot[i]
@@ -82,7 +82,7 @@ def _drop_idle(planes, i):
     planes.n_planes[i] = count
 
 
-@kernel
+@helper
 def _copy_block(source, i, target, slot, square, text, room):
     """Write block i of `source` into `target` at the given places, with the given room."""
     start = source.slot[i]
@@ -285,6 +285,17 @@ class Planes:
         blocks = np.repeat(np.arange(len(count)), count)
         within = np.arange(len(blocks)) - np.repeat(np.cumsum(count) - count, count)
         return blocks, self.arrays.slot[blocks] + within
+
+    def gram(self, i: int) -> np.ndarray:
+        """Block i's Gram matrix, a view."""
+        room, start = self.arrays.capacity[i], self.arrays.square[i]
+        return self.arrays.gram[start : start + room**2].reshape(room, room)
+
+    def labels(self, i: int) -> np.ndarray:
+        """The labels of block i's planes, a view."""
+        count, size = self.arrays.n_planes[i], self.arrays.label_size[i]
+        start = self.arrays.text[i]
+        return self.arrays.labels[start : start + count * size].reshape(count, size)
 
     def numbers(self) -> np.ndarray:
         """The labels of all planes, where a label is a single number."""

@@ -16,47 +16,71 @@ from typing import Any
 
 import numpy as np
 
-from taut._jit import kernel
+from taut._jit import specialise
+from taut._lanes import aligned_zeros
 from taut.data.arrays import check_sample_weight
 from taut.errors import InvalidData
 from taut.structures.base import Blocks, CompiledStructure, Oracles, Structure
 
 
-@kernel
-def _hinges(oracles, data, offsets, truth, w, work, label, first, last, out):
-    """out[i] = the largest violation of block i."""
-    for i in range(first, last):
-        size = offsets[i + 1] - offsets[i]
-        oracles.prepare(data, i, w, work)
-        best = oracles.argmax(data, i, w, work, 1.0, label[:size])
-        base = oracles.score(data, i, w, work, truth[offsets[i] : offsets[i + 1]])
-        out[i] = max(best - base, 0.0)
+def _hinges(oracles):
+    prepare, argmax, score = oracles.prepare, oracles.argmax, oracles.score
+
+    def hinges(data, offsets, truth, w, work, label, first, last, out):
+        """out[i] = the largest violation of block i."""
+        for i in range(first, last):
+            size = offsets[i + 1] - offsets[i]
+            prepare(data, i, w, work)
+            best = argmax(data, i, w, work, 1.0, label[:size])
+            base = score(data, i, w, work, truth[offsets[i] : offsets[i + 1]])
+            out[i] = max(best - base, 0.0)
+
+    return hinges
 
 
-@kernel
-def _argmaxes(oracles, data, offsets, w, work, first, last, out):
-    """Write the highest scoring label of each block into the flat array `out`."""
-    for i in range(first, last):
-        oracles.prepare(data, i, w, work)
-        oracles.argmax(data, i, w, work, 0.0, out[offsets[i] : offsets[i + 1]])
+def _argmaxes(oracles):
+    prepare, argmax = oracles.prepare, oracles.argmax
+
+    def argmaxes(data, offsets, w, work, first, last, out):
+        """Write the highest scoring label of each block into the flat array `out`."""
+        for i in range(first, last):
+            prepare(data, i, w, work)
+            argmax(data, i, w, work, 0.0, out[offsets[i] : offsets[i + 1]])
+
+    return argmaxes
 
 
-@kernel
-def _prediction_losses(oracles, data, offsets, labels, out):
-    """out[i] = loss of the label of block i in the flat array `labels`."""
-    for i in range(out.shape[0]):
-        out[i] = oracles.loss(data, i, labels[offsets[i] : offsets[i + 1]])
+def _prediction_losses(oracles):
+    loss = oracles.loss
+
+    def prediction_losses(data, offsets, labels, out):
+        """out[i] = loss of the label of block i in the flat array `labels`."""
+        for i in range(out.shape[0]):
+            out[i] = loss(data, i, labels[offsets[i] : offsets[i + 1]])
+
+    return prediction_losses
 
 
 class CompiledData:
-    """A compiled structure bound to data: function pointers, and batches of oracle calls."""
+    """A compiled structure bound to data: loops with its oracles inside, over batches of blocks.
+
+    Vectors of weights are padded here (`Blocks.pad`) unless said otherwise.
+    """
 
     def __init__(self, structure: CompiledStructure, blocks: Blocks) -> None:
         self.structure = structure
         self.blocks = blocks
-        self.oracles: Oracles = structure.oracles(blocks.data)
+        self.oracles = structure.oracles
         self.n_blocks = blocks.n_blocks
         self.n_features = blocks.n_features
+        self.size = blocks.size
+        self.dtype = blocks.dtype
+        self.pad = blocks.pad
+        self.unpad = blocks.unpad
+
+    def kernel(self, make: Callable[[Oracles], Callable]) -> Callable:
+        """The loop that `make` builds around the oracles, compiled."""
+        return specialise(make, self.oracles, self.structure.allocates)
 
     def arrays(self) -> Iterator[np.ndarray]:
         """All arrays of the data."""
@@ -70,41 +94,42 @@ class CompiledData:
 
     def hinges(self, w: np.ndarray, n_jobs: int = 1) -> np.ndarray:
         """The largest violation of each block at w: one oracle call each."""
-        blocks, out = self.blocks, np.empty(self.n_blocks)
+        blocks, out, kernel = self.blocks, np.empty(self.n_blocks), self.kernel(_hinges)
 
         def run(first: int, last: int) -> None:
-            work, label = np.empty(blocks.work_size), np.empty(blocks.label_size, dtype=np.int32)
-            _hinges(
-                self.oracles, blocks.data, blocks.offsets, blocks.truth,
-                w, work, label, first, last, out,
-            )  # fmt: skip
+            work = aligned_zeros(blocks.work_size, w.dtype)
+            label = np.empty(blocks.label_size, dtype=np.int32)
+            kernel(blocks.data, blocks.offsets, blocks.truth, w, work, label, first, last, out)
 
-        _in_threads(run, self.n_blocks, n_jobs)
+        in_threads(run, self.n_blocks, n_jobs)
         return out
 
     def predict(self, w: np.ndarray, n_jobs: int = 1) -> Sequence[Any]:
-        """The highest scoring label of each block."""
+        """The highest scoring label of each block, for weights without padding."""
         return self.structure.decode(self._argmax(w, n_jobs), self.blocks.offsets)
 
     def prediction_losses(self, w: np.ndarray) -> np.ndarray:
-        """The loss of each block's prediction against its truth."""
+        """The loss of each block's prediction against its truth, for weights without padding."""
         blocks, out = self.blocks, np.empty(self.n_blocks)
-        _prediction_losses(self.oracles, blocks.data, blocks.offsets, self._argmax(w), out)
+        self.kernel(_prediction_losses)(blocks.data, blocks.offsets, self._argmax(w), out)
         return out
 
     def _argmax(self, w: np.ndarray, n_jobs: int = 1) -> np.ndarray:
         blocks, out = self.blocks, np.empty(self.blocks.offsets[-1], dtype=np.int32)
+        kernel, padded = self.kernel(_argmaxes), self.pad(w)
 
         def run(first: int, last: int) -> None:
-            work = np.empty(blocks.work_size)
-            _argmaxes(self.oracles, blocks.data, blocks.offsets, w, work, first, last, out)
+            work = aligned_zeros(blocks.work_size, w.dtype)
+            kernel(blocks.data, blocks.offsets, padded, work, first, last, out)
 
-        _in_threads(run, self.n_blocks, n_jobs)
+        in_threads(run, self.n_blocks, n_jobs)
         return out
 
 
 class PythonData:
-    """A plain-Python structure bound to data."""
+    """A plain-Python structure bound to data; its weights have no padding."""
+
+    dtype = np.float64
 
     def __init__(self, structure: Structure, X: Any, y: Any = None) -> None:
         self.structure = structure
@@ -117,7 +142,14 @@ class PythonData:
             return
         if len(y) != len(X):
             raise InvalidData(f"X has {len(X)} examples, y has {len(y)}: give one label to each")
-        self.n_features = len(self.features(0, self.truth[0]))
+        self.n_features = self.size = len(self.features(0, self.truth[0]))
+
+    @staticmethod
+    def pad(w: np.ndarray) -> np.ndarray:
+        """The weights as they are."""
+        return w
+
+    unpad = pad
 
     def arrays(self) -> Iterator[np.ndarray]:
         """The features of the truths."""
@@ -184,7 +216,7 @@ def bind(
     return PythonData(structure, X, y)
 
 
-def _in_threads(run: Callable[[int, int], None], n: int, n_jobs: int) -> None:
+def in_threads(run: Callable[[int, int], None], n: int, n_jobs: int) -> None:
     """run(first, last) over ranges that cover 0..n, without the GIL one range per thread."""
     if n_jobs == 1 or n < 2 * n_jobs:
         run(0, n)
@@ -261,6 +293,10 @@ class Problem:
 
     def primal(self, w: np.ndarray) -> float:
         """P(w), by one oracle call per block."""
+        return self.primal_padded(self.data.pad(np.asarray(w, dtype=np.float64)))
+
+    def primal_padded(self, w: np.ndarray) -> float:
+        """P(w) for weights of float64 in the form that oracles see."""
         return float(0.5 * w @ w + self.block_weight @ self.data.hinges(w, self.n_jobs))
 
     @staticmethod

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import enum
+import functools
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -186,12 +187,19 @@ class Result:
     history : History
     state : dict of arrays
         The dual state, from which another solve can start (`start=`).
+    read_state : callable
+        Makes `state`.
     """
 
     w: np.ndarray
     certificate: Certificate
     history: History
-    state: dict[str, np.ndarray]
+    read_state: Callable[[], dict[str, np.ndarray]] = field(repr=False)
+
+    @functools.cached_property
+    def state(self) -> dict[str, np.ndarray]:
+        """The dual state, read when asked for: a digest of the data is part of it."""
+        return self.read_state()
 
 
 def peak_memory() -> int | None:

@@ -58,6 +58,9 @@ class DualState(ABC):
     def wake(self) -> None:
         """The gap that the passes reported was too small: look at all blocks in the next one."""
 
+    def widen(self) -> None:
+        """Go on with w in float64, where single precision is not enough."""
+
     @abstractmethod
     def curvature(self) -> float:
         """Mean over the blocks of C_i |psi_i|^2, from which the centre's strength is guessed."""

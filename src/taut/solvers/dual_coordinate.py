@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
+from taut._jit import kernel
+from taut._lanes import aligned_zeros
 from taut.errors import InvalidData
 from taut.problem import Problem, PythonData
 from taut.solvers._block_duals import BlockDual, EnumeratedDual, LabelledDual, PythonDual
@@ -20,16 +21,19 @@ _SECONDS_BETWEEN_QUESTIONS = 0.1
 class CoordinateState(DualState):
     """Dual variables of all blocks, and what is known about when to visit which."""
 
-    def __init__(self, duals: BlockDual, n_features: int, rng: np.random.Generator) -> None:
+    def __init__(self, duals: BlockDual, w: np.ndarray, rng: np.random.Generator) -> None:
         n = len(duals.weight)
         self.duals = duals
         self.rng = rng
-        self.w = np.zeros(n_features)
+        self.w = w
         self.loss_sum = 0.0
         self.passes = 0
         self.gap = np.full(n, np.inf)  # as seen at the last visit
         self.interval = np.ones(n, dtype=np.int64)
         self.due = np.full(n, -1, dtype=np.int64)  # the pass of the next visit; -1 for certain
+        self.rise = 0.0  # of the gaps of blocks that are left out, until they are seen again
+        self.part = 64  # blocks to visit without asking whether to go on
+        self.n_weighted = int(np.count_nonzero(duals.weight))
         self.gap[duals.weight == 0.0] = 0.0
         self.due[duals.weight == 0.0] = np.iinfo(np.int64).max
 
@@ -47,6 +51,13 @@ class CoordinateState(DualState):
         self.interval[:] = 1
         self.due[self.duals.weight > 0.0] = -1
 
+    def widen(self) -> None:
+        """W and all that visits work with in float64."""
+        wide = aligned_zeros(len(self.w), np.float64)
+        wide[:] = self.w
+        self.w = wide
+        self.duals.allocate(np.float64)
+
     def arrays(self) -> Arrays:
         """Everything, as named arrays."""
         own = {
@@ -55,15 +66,18 @@ class CoordinateState(DualState):
             "gap": self.gap,
             "interval": self.interval,
             "due": self.due,
-            "counters": np.array([self.passes, self.loss_sum]),
+            "counters": np.array([self.passes, self.loss_sum, self.rise]),
         }
         return own | self.duals.arrays()
 
     def restore(self, arrays: Arrays) -> None:
         """Go on exactly where `arrays` were taken."""
+        if arrays["w"].dtype != self.w.dtype:
+            self.widen()
         for name in ("w", "gap", "interval", "due"):
             getattr(self, name)[:] = arrays[name]
-        self.passes, self.loss_sum = int(arrays["counters"][0]), float(arrays["counters"][1])
+        passes, self.loss_sum, self.rise = arrays["counters"].tolist()
+        self.passes = int(passes)
         self.duals.restore(arrays, np.ones(len(self.gap)))
 
     def hot_start(self, arrays: Arrays) -> None:
@@ -139,13 +153,14 @@ class DualCoordinate(Solver[CoordinateState]):
 
     def init(self, problem: Problem, rng: np.random.Generator) -> CoordinateState:
         """All weight on the truths: a = 0, w = 0."""
-        return CoordinateState(self._duals(problem), problem.n_features, rng)
+        w = aligned_zeros(problem.data.size, problem.data.dtype)
+        return CoordinateState(self._duals(problem), w, rng)
 
     def _duals(self, problem: Problem) -> BlockDual:
         """The form of the dual variables that the structure's oracles allow."""
         if isinstance(problem.data, PythonData):
             return PythonDual(problem, self.max_steps)
-        if problem.data.structure.exact_step is not None:
+        if problem.data.oracles.exact_step is not None:
             return EnumeratedDual(problem)
         return LabelledDual(problem, self.max_steps)
 
@@ -157,17 +172,16 @@ class DualCoordinate(Solver[CoordinateState]):
         candidates = state.due <= state.passes if exact else state.duals.revisitable()
         order = self._order(np.flatnonzero(candidates), state)
         sums = np.array([state.loss_sum, 0.0])
-        visited = _in_chunks(
-            order,
-            lambda part: state.duals.visit(part, state.w, stiffness, exact, state.gap, sums),
-            keep_going,
-        )
+        before = state.gap[order] if exact else state.gap[:0]
+        visited = self._visit(state, order, stiffness, exact, sums, keep_going)
+        unseen = 0
         if exact:
-            self._schedule(state, order[:visited])
+            self._schedule(state, order[:visited], before)
+            unseen = state.n_weighted - visited
         state.passes += 1
         state.loss_sum = float(sums[0])
         return PassReport(
-            gap=float(state.gap.sum()),
+            gap=float(state.gap.sum()) + state.rise * unseen,
             movement=float(sums[1]),
             complete=exact and visited == len(order),
             oracle_calls=visited if exact else 0,
@@ -182,29 +196,58 @@ class DualCoordinate(Solver[CoordinateState]):
         odds = 0.9 * gaps / gaps.sum() + 0.1 / len(blocks)
         return state.rng.choice(blocks, size=len(blocks), p=odds / odds.sum())
 
-    def _schedule(self, state: CoordinateState, visited: np.ndarray) -> None:
+    @staticmethod
+    def _visit(
+        state: CoordinateState,
+        order: np.ndarray,
+        stiffness: float,
+        exact: bool,
+        sums: np.ndarray,
+        keep_going: KeepGoing,
+    ) -> int:
+        """Visit in parts of a fraction of a second, asking between them; return how many."""
+        done = 0
+        while done < len(order):
+            started = time.perf_counter()
+            part = order[done : done + state.part]
+            state.duals.visit(part, state.w, stiffness, exact, state.gap, sums)
+            done += len(part)
+            if not keep_going():
+                break
+            seconds = max(time.perf_counter() - started, 1e-6)
+            fitting = len(part) * _SECONDS_BETWEEN_QUESTIONS / seconds
+            state.part = int(min(max(fitting, 1), 100 * state.part))
+        return done
+
+    def _schedule(self, state: CoordinateState, visited: np.ndarray, before: np.ndarray) -> None:
         """Set the next visit of the blocks just visited by how their gaps compare."""
-        gap = np.maximum(state.gap[visited], 0.0)
-        state.gap[visited] = gap
-        small = gap < self.shrink * gap.mean() if len(gap) else gap > 0.0
-        longer = np.minimum(2 * state.interval[visited] + 1, self.max_interval)
-        state.interval[visited] = np.where(small, longer, 1)
         step = 1 + self.cached_passes * state.duals.cached_visits
-        state.due[visited] = state.passes + step * state.interval[visited]
+        rise = _set_visits(
+            visited, before, state.gap, state.interval, state.due, state.passes, step, self.shrink,
+            self.max_interval,
+        )  # fmt: skip
+        if rise >= 0.0:
+            state.rise = rise
 
 
-def _in_chunks(
-    order: np.ndarray, visit: Callable[[np.ndarray], None], keep_going: KeepGoing
-) -> int:
-    """Visit in parts of a fraction of a second, asking between them; return how many."""
-    size, done = 64, 0
-    while done < len(order):
-        started = time.perf_counter()
-        part = order[done : done + size]
-        visit(part)
-        done += len(part)
-        if not keep_going():
-            break
-        seconds = max(time.perf_counter() - started, 1e-6)
-        size = int(min(max(size * _SECONDS_BETWEEN_QUESTIONS / seconds, 1), 100 * size))
-    return done
+@kernel
+def _set_visits(visited, before, gap, interval, due, now, step, shrink, longest):
+    """A gap below `shrink` times the mean lengthens the interval; any other makes it 1.
+
+    Returns by how much the gaps of blocks that had been left out had risen, on average, since they
+    were last seen, or -1 where there are none.
+    """
+    mean = 0.0
+    rise = 0.0
+    left_out = 0
+    for position in range(visited.shape[0]):
+        i = visited[position]
+        gap[i] = max(gap[i], 0.0)
+        mean += gap[i] / visited.shape[0]
+        if interval[i] > 1:
+            rise += gap[i] - before[position]
+            left_out += 1
+    for i in visited:
+        interval[i] = min(2 * interval[i] + 1, longest) if gap[i] < shrink * mean else 1
+        due[i] = now + step * interval[i]
+    return max(rise, 0.0) / left_out if left_out > 0 else -1.0

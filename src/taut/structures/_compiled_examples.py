@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from taut._jit import kernel
+from taut._jit import specialise
 from taut.errors import InvalidData
 from taut.structures._examples import PRECISION, Candidates, Example
 from taut.structures.base import Blocks, CompiledStructure
@@ -16,35 +16,51 @@ _SOME = 16  # labels among which laws of pairs are tested
 _GUARD = 64  # entries on either side of an array that must stay as they are
 
 
-@kernel
-def _ask(oracles, data, i, w, work, loss_weight, labels, before, after, losses, found):
-    """The argmax and its value, and the labels' scores as they are before and after it."""
-    oracles.prepare(data, i, w, work)
-    for q in range(labels.shape[0]):
-        before[q] = oracles.score(data, i, w, work, labels[q])
-    value = oracles.argmax(data, i, w, work, loss_weight, found)
-    for q in range(labels.shape[0]):
-        after[q] = oracles.score(data, i, w, work, labels[q])
-        losses[q] = oracles.loss(data, i, labels[q])
-    return value
+def _ask(oracles):
+    prepare, argmax, loss, score = oracles.prepare, oracles.argmax, oracles.loss, oracles.score
+
+    def ask(data, i, w, work, loss_weight, labels, before, after, losses, found):
+        """The argmax and its value, and the labels' scores as they are before and after it."""
+        prepare(data, i, w, work)
+        for q in range(labels.shape[0]):
+            before[q] = score(data, i, w, work, labels[q])
+        value = argmax(data, i, w, work, loss_weight, found)
+        for q in range(labels.shape[0]):
+            after[q] = score(data, i, w, work, labels[q])
+            losses[q] = loss(data, i, labels[q])
+        return value
+
+    return ask
 
 
-@kernel
-def _add_features(oracles, data, i, labels, scales, w):
-    oracles.add_features(data, i, labels, scales, w)
+def _add_features(oracles):
+    add_features = oracles.add_features
+
+    def add(data, i, labels, scales, w):
+        add_features(data, i, labels, scales, w)
+
+    return add
 
 
-@kernel
-def _inner_products(inner, data, i, labels, out):
-    for a in range(labels.shape[0]):
-        for b in range(labels.shape[0]):
-            out[a, b] = inner(data, i, labels[a], labels[b])
+def _inner_products(oracles):
+    inner = oracles.inner
+
+    def inner_products(data, i, labels, out):
+        for a in range(labels.shape[0]):
+            for b in range(labels.shape[0]):
+                out[a, b] = inner(data, i, labels[a], labels[b])
+
+    return inner_products
 
 
-@kernel
-def _exact_step(oracles, exact_step, data, i, w, work, weight, stiffness, alpha, change):
-    oracles.prepare(data, i, w, work)
-    return exact_step(data, i, work, weight, stiffness, alpha, change)
+def _exact_step(oracles):
+    prepare, exact_step = oracles.prepare, oracles.exact_step
+
+    def step(data, i, w, work, weight, stiffness, alpha, change):
+        prepare(data, i, w, work)
+        return exact_step(data, i, work, weight, stiffness, alpha, change)
+
+    return step
 
 
 class _Guarded:
@@ -75,8 +91,11 @@ class CompiledExample(Example):
         super().__init__(structure, i, blocks.truth[start:stop], candidates)
         self.blocks = blocks
         self.digests = digests
-        self.oracles = structure.oracles(blocks.data)
+        self.oracles = structure.oracles
         self.work = _Guarded(blocks.work_size)
+
+    def _kernel(self, make):
+        return specialise(make, self.oracles, self.structure.allocates)
 
     def name(self, label):
         return str(label.tolist())
@@ -115,20 +134,20 @@ class CompiledExample(Example):
 
     def _sum(self, labels, scales):
         """sum_q scales[q] phi(labels[q]), by one call."""
-        w = _Guarded(self.blocks.n_features)
+        w = _Guarded(self.blocks.size)
         w.array[:] = 0.0
         labels = np.ascontiguousarray(labels, dtype=np.int32)
-        _add_features(self.oracles, self.blocks.data, self.i, labels, scales, w.array)
+        self._kernel(_add_features)(self.blocks.data, self.i, labels, scales, w.array)
         if w.broken:
             self.fail(
                 "add_features",
-                f"it writes outside w, whose length is {self.blocks.n_features}",
+                f"it writes outside w, whose length is {self.blocks.size}",
                 "correct n_features in encode, or the indices",
             )
         return w.array
 
     def loss(self, label):
-        return float(self._ask(np.zeros(self.blocks.n_features), 0.0, label[None])[3][0])
+        return float(self._ask(np.zeros(self.blocks.size), 0.0, label[None])[3][0])
 
     def argmax(self, w, with_loss):
         none = np.empty((0, len(self.truth)), dtype=np.int32)
@@ -138,9 +157,9 @@ class CompiledExample(Example):
         """Found label, its value, the labels' scores before and after that, their losses."""
         found = _Guarded(len(self.truth), np.int32)
         before, after, losses = np.empty((3, len(labels)))
-        value = _ask(
-            self.oracles, self.blocks.data, self.i, w, self.work.array, loss_weight,
-            labels, before, after, losses, found.array,
+        value = self._kernel(_ask)(
+            self.blocks.data, self.i, w, self.work.array, loss_weight, labels, before, after,
+            losses, found.array,
         )  # fmt: skip
         if found.broken:
             self.fail(
@@ -205,13 +224,12 @@ class CompiledExample(Example):
             )
 
     def _check_inner(self, some, psi):
-        inner = self.structure.oracle("inner", self.blocks.data)
-        if inner is None:
+        if self.oracles.inner is None:
             if self.structure.exact_step is not None:
                 self.fail("inner", "it is missing, and exact_step needs it", "write it")
             return
         found, expected = np.empty((len(some), len(some))), psi @ psi.T
-        _inner_products(inner, self.blocks.data, self.i, some, found)
+        self._kernel(_inner_products)(self.blocks.data, self.i, some, found)
         norms = np.linalg.norm(psi, axis=1)
         for a, b in np.argwhere(
             ~(np.abs(found - expected) <= PRECISION * (1.0 + np.outer(norms, norms)))
@@ -247,10 +265,9 @@ class CompiledExample(Example):
         guards = _Guarded(n_labels), _Guarded(n_labels)
         alpha, change = (guard.array for guard in guards)
         alpha[:] = before[:n_labels]
-        gap, loss_change, length = _exact_step(
-            self.oracles, self.structure.oracle("exact_step", self.blocks.data), self.blocks.data,
-            self.i, w, self.work.array, weight, stiffness, alpha, change,
-        )  # fmt: skip
+        gap, loss_change, length = self._kernel(_exact_step)(
+            self.blocks.data, self.i, w, self.work.array, weight, stiffness, alpha, change
+        )
         self._check_work("exact_step")
         if any(guard.broken for guard in guards):
             self.fail(

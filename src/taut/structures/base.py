@@ -15,11 +15,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
-import numba
 import numpy as np
-from numba import types
 
-from taut._jit import pointer
+from taut._lanes import aligned_zeros
 from taut.errors import InvalidData, InvalidStructure
 
 
@@ -73,13 +71,18 @@ class Blocks:
     data : tuple
         Arrays and numbers, possibly nested tuples of them, passed to every oracle.
     n_features : int
-        Length of w.
+        Number of weights.
     offsets : ndarray of int64, shape (n_blocks + 1,)
         Block i's label has `offsets[i + 1] - offsets[i]` integers.
     truth : ndarray of int32, shape (offsets[-1],)
         The true labels, one after the other.
     work_size : int
         Length of the scratch array that oracles may use; `prepare` fills it.
+    columns, stride : int
+        Oracles see w as rows of `stride` numbers, of which the first `columns` are weights and the
+        others stay zero: padding that lets compiled code work on whole vector registers.
+    dtype : type
+        Of w and of the scratch array while training; certificates are always of float64.
     """
 
     data: tuple
@@ -87,6 +90,25 @@ class Blocks:
     offsets: np.ndarray
     truth: np.ndarray
     work_size: int = 1
+    columns: int = 1
+    stride: int = 1
+    dtype: type = np.float64
+
+    @property
+    def size(self) -> int:
+        """Length of w with its padding."""
+        return self.n_features // self.columns * self.stride
+
+    def pad(self, w: np.ndarray) -> np.ndarray:
+        """The weights in the form that oracles see."""
+        padded = aligned_zeros(self.size, w.dtype)
+        padded.reshape(-1, self.stride)[:, : self.columns] = w.reshape(-1, self.columns)
+        return padded
+
+    def unpad(self, w: np.ndarray) -> np.ndarray:
+        """The weights alone, as float64."""
+        rows = w.reshape(-1, self.stride)[:, : self.columns]
+        return rows.astype(np.float64).ravel()
 
     @property
     def n_blocks(self) -> int:
@@ -120,38 +142,24 @@ def as_codes(y: Any, n: int, n_labels: int) -> np.ndarray:
 
 
 class Oracles(NamedTuple):
-    """Function pointers of a compiled structure for one type of data; see `CompiledStructure`."""
+    """The functions of a compiled structure; see `CompiledStructure`."""
 
-    prepare: Any
-    argmax: Any
-    loss: Any
-    score: Any
-    add_features: Any
-
-
-_W = types.float64[::1]
-_LABEL = types.int32[::1]
-_LABELS = types.int32[:, ::1]
-
-
-def _signatures(data: types.Type) -> dict[str, Any]:
-    number, index = types.float64, types.int64
-    return {
-        "prepare": types.void(data, index, _W, _W),
-        "argmax": number(data, index, _W, _W, number, _LABEL),
-        "loss": number(data, index, _LABEL),
-        "score": number(data, index, _W, _W, _LABEL),
-        "add_features": types.void(data, index, _LABELS, _W, _W),
-        "inner": number(data, index, _LABEL, _LABEL),
-        "exact_step": types.UniTuple(number, 3)(data, index, _W, number, number, _W, _W),
-    }
+    prefetch: Callable
+    prepare: Callable
+    argmax: Callable
+    loss: Callable
+    score: Callable
+    add_features: Callable
+    inner: Callable | None = None
+    exact_step: Callable | None = None
 
 
 class CompiledStructure(ABC):
     """A structure whose oracles are compiled: no Python runs per step.
 
     Subclasses write static functions in the part of Python that Numba compiles. `data` is the tuple
-    that `encode` made, `i` the block, `label` an int32 row, `w` and `work` float64 rows:
+    that `encode` made, `i` the block, `label` an int32 row, `w` and `work` rows of `Blocks.dtype`,
+    or of float64 when a certificate is computed:
 
     - `argmax(data, i, w, work, loss_weight, label)` writes the label of highest
       score + loss_weight * loss into `label` and returns that value;
@@ -163,6 +171,7 @@ class CompiledStructure(ABC):
 
     - `prepare(data, i, w, work)` computes what `argmax` and `score` share for one block and one w,
       typically the potentials, into `work`;
+    - `prefetch(data, i)` asks the processor for block i's data, which will be needed soon;
     - `inner(data, i, a, b)` returns <psi_i(a), psi_i(b)>;
     - `exact_step(data, i, work, weight, stiffness, alpha, change)`, for structures with few labels:
       after `prepare`, maximises the block's dual over the weights `alpha` of all `n_labels` labels,
@@ -171,7 +180,14 @@ class CompiledStructure(ABC):
       label of alpha[q]. Needs `inner`.
 
     And methods that carry data in and predictions out: `encode`, `decode`.
+
+    Attributes
+    ----------
+    allocates : bool
+        Whether an oracle makes arrays. Where none does, say so: calls then cost less.
     """
+
+    allocates: ClassVar[bool] = True
 
     argmax: ClassVar[Callable]
     loss: ClassVar[Callable]
@@ -179,6 +195,10 @@ class CompiledStructure(ABC):
     add_features: ClassVar[Callable]
     inner: ClassVar[Callable | None] = None
     exact_step: ClassVar[Callable | None] = None
+
+    @staticmethod
+    def prefetch(data, i):
+        """Nothing to ask for unless a subclass says so."""
 
     @staticmethod
     def prepare(data, i, w, work):
@@ -200,18 +220,14 @@ class CompiledStructure(ABC):
             "return an int32 array of shape (n_labels, label size)"
         )
 
-    def oracles(self, data: tuple) -> Oracles:
-        """The required oracles as function pointers for this type of data."""
-        return Oracles(*(self.oracle(name, data) for name in Oracles._fields))
-
-    def oracle(self, name: str, data: tuple) -> Any:
-        """One oracle as a function pointer, or None if the structure does not have it."""
-        function = getattr(self, name, None)
-        if function is None:
-            if name in Oracles._fields:
+    @property
+    def oracles(self) -> Oracles:
+        """All oracles, as plain functions for `taut._jit.specialise`."""
+        found: dict[str, Any] = {name: getattr(self, name, None) for name in Oracles._fields}
+        for name, function in found.items():
+            if function is None and name not in Oracles._field_defaults:
                 raise InvalidStructure(
                     f"{type(self).__name__} has no {name}: write it as a static method, "
                     f"see taut.CompiledStructure"
                 )
-            return None
-        return pointer(function, _signatures(numba.typeof(data))[name])
+        return Oracles(**found)

@@ -6,33 +6,42 @@ from typing import Any
 
 import numpy as np
 
-from taut._jit import kernel
-from taut._linalg import Rows, add_outer, as_rows, row_times
+from taut._jit import helper
+from taut._lanes import load, maximum, shift, store, zeros
+from taut._linalg import add_column, as_rows, row_times, strides
 from taut.data.arrays import as_matrix
 from taut.errors import InvalidData
 from taut.structures.base import Blocks, CompiledStructure, as_codes
 
 
-@kernel
-def _transitions(data, w):
-    """The (K, K) transition weights inside w, previous label first."""
-    n_labels = data[3]
-    start = data[4] * n_labels
-    return w[start : start + n_labels * n_labels].reshape((n_labels, n_labels))
+@helper
+def _max_plus_strip(before, at, w, T, stride, n_labels, zero, out, to):
+    """A strip of out[k] = max_j before[j] + T[j, k], kept in registers while j runs."""
+    best = shift(load(zero, w, T), before[at])
+    for j in range(1, n_labels):
+        best = maximum(best, shift(load(zero, w, T + j * stride), before[at + j]))
+    store(best, out, to)
 
 
-@kernel
-def _end_weights(data, w):
-    """The (2, K) weights of the first and of the last label, at the end of w."""
-    n_labels = data[3]
-    return w[w.shape[0] - 2 * n_labels :].reshape((2, n_labels))
+@helper
+def _max_plus(work, before, w, T, stride, n_labels, to):
+    """work[to + k] = max_j work[before + j] + T[j, k], where T begins at w[T]."""
+    k = 0
+    while k + 16 <= stride:
+        _max_plus_strip(work, before, w, T + k, stride, n_labels, zeros(w, 16), work, to + k)
+        k += 16
+    if stride - k == 8:
+        _max_plus_strip(work, before, w, T + k, stride, n_labels, zeros(w, 8), work, to + k)
+    elif stride - k == 4:
+        _max_plus_strip(work, before, w, T + k, stride, n_labels, zeros(w, 4), work, to + k)
 
 
 class Chain(CompiledStructure):
     """Sequences of labels 0..K-1: a Viterbi oracle and the Hamming loss.
 
     w is laid out as node weights (d, K), transitions (K, K) with the previous label first, and with
-    `boundary` the weights of the first and of the last label (2, K).
+    `boundary` the weights of the first and of the last label (2, K). Oracles see the rows of all
+    three padded to one stride.
 
     Parameters
     ----------
@@ -54,6 +63,8 @@ class Chain(CompiledStructure):
     'CONVERGED'
     """
 
+    allocates = False
+
     def __init__(self, n_labels: int, normalize: bool = False, boundary: bool = False) -> None:
         self.n_labels = n_labels
         self.normalize = normalize
@@ -62,7 +73,6 @@ class Chain(CompiledStructure):
     def encode(self, X: Any, y: Any = None) -> Blocks:
         """X is a stacked matrix and the offsets of its sequences; y the stacked label codes."""
         matrix, offsets = as_matrix(X[0]), np.asarray(X[1], dtype=np.int64)
-        rows: Rows = as_rows(matrix)
         if offsets[0] != 0 or offsets[-1] != matrix.shape[0] or (np.diff(offsets) < 1).any():
             raise InvalidData(
                 f"offsets run from {offsets[0]} to {offsets[-1]}, X has {matrix.shape[0]} rows: "
@@ -71,14 +81,17 @@ class Chain(CompiledStructure):
         truth = as_codes(y, matrix.shape[0], self.n_labels)
         lengths = np.diff(offsets)
         unit = 1.0 / lengths if self.normalize else np.ones(len(lengths))
-        width = matrix.shape[1]
-        n_features = self.n_labels * (width + self.n_labels + 2 * self.boundary)
+        stride, width = strides(self.n_labels), matrix.shape[1]
+        rows = as_rows(matrix, dense_above=0.7)
         return Blocks(
-            data=(rows, offsets, truth, self.n_labels, width, unit, int(self.boundary)),
-            n_features=n_features,
+            data=(rows, offsets, truth, self.n_labels, stride, width, unit, int(self.boundary)),
+            n_features=self.n_labels * (width + self.n_labels + 2 * self.boundary),
             offsets=offsets,
             truth=truth,
-            work_size=2 * int(lengths.max()) * self.n_labels,
+            work_size=3 * int(lengths.max()) * stride,
+            columns=self.n_labels,
+            stride=stride,
+            dtype=matrix.dtype.type,
         )
 
     def decode(self, labels, offsets):
@@ -88,65 +101,56 @@ class Chain(CompiledStructure):
     @staticmethod
     def prepare(data, i, w, work):
         """The scores of all labels at all positions, boundary terms included."""
-        rows, offsets, _truth, n_labels, width, _unit, has_boundary = data
+        rows, offsets, _truth, _n_labels, stride, _width, _unit, has_boundary = data
         first, length = offsets[i], offsets[i + 1] - offsets[i]
-        nodes = work[: length * n_labels].reshape((length, n_labels))
-        W = w[: width * n_labels].reshape((width, n_labels))
         for t in range(length):
-            for k in range(n_labels):
-                nodes[t, k] = 0.0
-            row_times(rows, first + t, W, nodes[t])
+            row_times(rows, first + t, w, stride, work, t * stride)
         if has_boundary:
-            ends = _end_weights(data, w)
-            for k in range(n_labels):
-                nodes[0, k] += ends[0, k]
-                nodes[length - 1, k] += ends[1, k]
+            ends = w.shape[0] - 2 * stride
+            for k in range(stride):
+                work[k] += w[ends + k]
+                work[(length - 1) * stride + k] += w[ends + stride + k]
 
     @staticmethod
     def argmax(data, i, w, work, loss_weight, label):
         """Viterbi; only best values go forward, the path is found again on the way back."""
-        _rows, offsets, truth, n_labels, _width, unit, _boundary = data
+        _rows, offsets, truth, n_labels, stride, width, unit, _boundary = data
         first, length = offsets[i], offsets[i + 1] - offsets[i]
-        size = length * n_labels
-        nodes = work[:size].reshape((length, n_labels))
-        best = work[size : 2 * size].reshape((length, n_labels))
-        T = _transitions(data, w)
-        cost = loss_weight * unit[i]
+        coming = length * stride  # the best way to each label at each position, without its node
+        best = 2 * length * stride  # and with it
+        T = width * stride
+        cost = w.dtype.type(loss_weight * unit[i])
         for t in range(length):
-            here = best[t]
+            here = t * stride
             if t == 0:
-                for k in range(n_labels):
-                    here[k] = nodes[0, k] + cost
+                for k in range(stride):
+                    work[best + k] = work[k] + cost
             else:
-                before = best[t - 1]
-                for k in range(n_labels):
-                    here[k] = before[0] + T[0, k]
-                for j in range(1, n_labels):
-                    value = before[j]
-                    for k in range(n_labels):
-                        candidate = value + T[j, k]
-                        here[k] = candidate if candidate > here[k] else here[k]
-                for k in range(n_labels):
-                    here[k] += nodes[t, k] + cost
-            here[truth[first + t]] -= cost
+                _max_plus(work, best + here - stride, w, T, stride, n_labels, coming + here)
+                for k in range(stride):
+                    work[best + here + k] = work[coming + here + k] + work[here + k] + cost
+            work[best + here + truth[first + t]] -= cost
+        here = best + (length - 1) * stride
         last = 0
         for k in range(1, n_labels):
-            if best[length - 1, k] > best[length - 1, last]:
+            if work[here + k] > work[here + last]:
                 last = k
         label[length - 1] = last
         for t in range(length - 1, 0, -1):
             k = label[t]
-            back = 0
-            for j in range(1, n_labels):
-                if best[t - 1, j] + T[j, k] > best[t - 1, back] + T[back, k]:
-                    back = j
-            label[t - 1] = back
-        return best[length - 1, last]
+            value = work[coming + t * stride + k]
+            before = best + (t - 1) * stride
+            j = 0
+            # The same sum as on the way forward, so it is equal to the last digit.
+            while j < n_labels - 1 and work[before + j] + w[T + j * stride + k] != value:
+                j += 1
+            label[t - 1] = j
+        return work[here + last]
 
     @staticmethod
     def loss(data, i, label):
         """Hamming loss, times 1 / length when normalised."""
-        _rows, offsets, truth, _n_labels, _width, unit, _boundary = data
+        offsets, truth, unit = data[1], data[2], data[6]
         first, length = offsets[i], offsets[i + 1] - offsets[i]
         wrong = 0
         for t in range(length):
@@ -156,50 +160,44 @@ class Chain(CompiledStructure):
     @staticmethod
     def score(data, i, w, work, label):
         """Node scores as prepared plus transitions."""
-        _rows, offsets, _truth, n_labels, _width, _unit, _boundary = data
-        length = offsets[i + 1] - offsets[i]
-        T = _transitions(data, w)
-        total = work[label[0]]
-        for t in range(1, length):
-            total += work[t * n_labels + label[t]] + T[label[t - 1], label[t]]
-        return total
+        _rows, _offsets, _truth, _n_labels, stride, width, _unit, _boundary = data
+        T = width * stride
+        nodes = work[label[0]]
+        pairs = w.dtype.type(0.0)
+        for t in range(1, label.shape[0]):
+            nodes += work[t * stride + label[t]]
+            pairs += w[T + label[t - 1] * stride + label[t]]
+        return nodes + pairs
 
     @staticmethod
     def add_features(data, i, labels, scales, w):
         """Labels that share a position's label are summed first: each row is added once."""
-        rows, offsets, _truth, n_labels, width, _unit, has_boundary = data
+        rows, offsets, _truth, _n_labels, stride, width, _unit, has_boundary = data
         first, length = offsets[i], offsets[i + 1] - offsets[i]
-        W = w[: width * n_labels].reshape((width, n_labels))
-        T = _transitions(data, w)
-        share = np.empty(n_labels)
-        for k in range(n_labels):
-            share[k] = 0.0
-        columns = np.empty(n_labels, dtype=np.int32)
-        values = np.empty(n_labels)
+        n_scales = scales.shape[0]
+        T = width * stride
+        ends = w.shape[0] - 2 * stride
         largest = 0.0
-        for q in range(scales.shape[0]):
+        for q in range(n_scales):
             largest = max(largest, abs(scales[q]))
         for t in range(length):
-            for q in range(scales.shape[0]):
-                share[labels[q, t]] += scales[q]
-            count = 0
-            for q in range(scales.shape[0]):
+            for q in range(n_scales):
                 k = labels[q, t]
-                if abs(share[k]) <= 1e-15 * largest:  # cancelled up to rounding
-                    share[k] = 0.0
-                else:
-                    columns[count] = k
-                    values[count] = share[k]
-                    share[k] = 0.0
-                    count += 1
-            if count > 0:
-                add_outer(rows, first + t, columns[:count], values[:count], W)
-            if has_boundary and (t == 0 or t == length - 1):
-                ends = _end_weights(data, w)
-                for c in range(count):
-                    ends[0, columns[c]] += values[c] * (t == 0)
-                    ends[1, columns[c]] += values[c] * (t == length - 1)
-        for q in range(scales.shape[0]):
+                seen = False
+                for r in range(q):
+                    seen |= labels[r, t] == k
+                if seen:
+                    continue
+                share = scales[q]
+                for r in range(q + 1, n_scales):
+                    share += scales[r] if labels[r, t] == k else 0.0
+                if abs(share) <= 1e-15 * largest:  # cancelled up to rounding
+                    continue
+                add_column(rows, first + t, share, w, stride, k)
+                if has_boundary:
+                    w[ends + k] += share * (t == 0)
+                    w[ends + stride + k] += share * (t == length - 1)
+        for q in range(n_scales):
             if scales[q] != 0.0:
                 for t in range(1, length):
-                    T[labels[q, t - 1], labels[q, t]] += scales[q]
+                    w[T + labels[q, t - 1] * stride + labels[q, t]] += scales[q]

@@ -7,15 +7,23 @@ from typing import Any
 import numpy as np
 
 from taut._jit import kernel
-from taut._linalg import add_outer, as_rows, n_rows, row_times, squared_norms
+from taut._linalg import (
+    add_column,
+    as_rows,
+    n_rows,
+    prefetch_row,
+    row_times,
+    squared_norms,
+    strides,
+)
 from taut.data.arrays import as_matrix
 from taut.errors import InvalidData
 from taut.structures.base import Blocks, CompiledStructure, as_codes
 
 
 @kernel
-def project_on_simplex(point, total, out):
-    """Euclidean projection of `point` onto {out >= 0, sum out = total}.
+def project_on_simplex(point, total):
+    """Replace `point` by its Euclidean projection onto {point >= 0, sum point = total}.
 
     Michelot's iteration: drop what lies below the threshold until nothing does. The number of kept
     entries falls in each round, so there are at most as many rounds as entries. Entries are taken
@@ -27,22 +35,22 @@ def project_on_simplex(point, total, out):
     for k in range(1, size):
         largest = max(largest, point[k])
     for k in range(size):
-        out[k] = point[k] - largest
+        point[k] -= largest
     threshold = -total
     kept = size + 1
     while True:
         above = 0.0
         count = 0
         for k in range(size):
-            if out[k] > threshold:
-                above += out[k]
+            if point[k] > threshold:
+                above += point[k]
                 count += 1
         if count == 0 or count >= kept:  # rounding alone could let the number rise again
             break
         kept = count
         threshold = (above - total) / count
     for k in range(size):
-        out[k] = max(out[k] - threshold, 0.0)
+        point[k] = max(point[k] - threshold, 0.0)
 
 
 class Multiclass(CompiledStructure):
@@ -71,6 +79,8 @@ class Multiclass(CompiledStructure):
            [-0.333, -0.333,  0.667]])
     """
 
+    allocates = False
+
     def __init__(self, n_classes: int, cost: np.ndarray | None = None, bias: float = 0.0) -> None:
         self.n_classes = n_classes
         self.cost = check_cost(cost, n_classes)
@@ -79,16 +89,20 @@ class Multiclass(CompiledStructure):
     def encode(self, X: Any, y: Any = None) -> Blocks:
         """Rows X with class codes y."""
         X = as_matrix(X)
-        rows = as_rows(X)
+        rows = as_rows(X, dense_above=0.7)
         n = n_rows(rows)
         truth = as_codes(y, n, self.n_classes)
-        data = (rows, truth, self.cost, float(self.bias), squared_norms(rows) + self.bias**2)
+        stride = strides(self.n_classes)
+        norms = squared_norms(rows) + self.bias**2
         return Blocks(
-            data=data,
+            data=(rows, truth, self.cost, float(self.bias), norms, stride),
             n_features=(X.shape[1] + (self.bias != 0.0)) * self.n_classes,
             offsets=np.arange(n + 1),
             truth=truth,
-            work_size=2 * self.n_classes,
+            work_size=stride,
+            columns=self.n_classes,
+            stride=stride,
+            dtype=X.dtype.type,
         )
 
     def decode(self, labels, offsets):
@@ -101,19 +115,19 @@ class Multiclass(CompiledStructure):
         return np.arange(self.n_classes, dtype=np.int32)[:, None]
 
     @staticmethod
+    def prefetch(data, i):
+        """The block's row."""
+        prefetch_row(data[0], i)
+
+    @staticmethod
     def prepare(data, i, w, work):
         """work[k] = the score of class k."""
-        rows, _truth, cost, bias, _norms = data
-        n_classes = cost.shape[0]
-        W = w.reshape((-1, n_classes))
-        scores = work[:n_classes]
-        for k in range(n_classes):
-            scores[k] = 0.0
-        row_times(rows, i, W, scores)
+        rows, _truth, _cost, bias, _norms, stride = data
+        row_times(rows, i, w, stride, work, 0)
         if bias != 0.0:
-            last = W[W.shape[0] - 1]
-            for k in range(n_classes):
-                scores[k] += bias * last[k]
+            last = w.shape[0] - stride
+            for k in range(stride):
+                work[k] += bias * w[last + k]
 
     @staticmethod
     def argmax(data, i, w, work, loss_weight, label):
@@ -139,21 +153,13 @@ class Multiclass(CompiledStructure):
     @staticmethod
     def add_features(data, i, labels, scales, w):
         """Columns of the weight matrix += scale (x, bias), skipping zero scales."""
-        rows, _truth, cost, bias, _norms = data
-        W = w.reshape((-1, cost.shape[0]))
-        columns = np.empty(scales.shape[0], dtype=np.int32)
-        values = np.empty(scales.shape[0])
-        count = 0
+        rows, _truth, _cost, bias, _norms, stride = data
+        last = w.shape[0] - stride
         for q in range(scales.shape[0]):
             if scales[q] != 0.0:
-                columns[count] = labels[q, 0]
-                values[count] = scales[q]
-                count += 1
-        add_outer(rows, i, columns[:count], values[:count], W)
-        if bias != 0.0:
-            last = W[W.shape[0] - 1]
-            for q in range(count):
-                last[columns[q]] += bias * values[q]
+                add_column(rows, i, scales[q], w, stride, labels[q, 0])
+                if bias != 0.0:
+                    w[last + labels[q, 0]] += scales[q] * bias
 
     @staticmethod
     def inner(data, i, a, b):
@@ -170,27 +176,24 @@ class Multiclass(CompiledStructure):
         Moving alpha by change, with sum zero, moves w by -(x, bias) (outer) change / stiffness, so
         the dual gains <violation, change> - |x|^2 |change|^2 / (2 stiffness).
         """
-        _rows, truth, costs, _bias, norms = data
+        _rows, truth, costs, _bias, norms, _stride = data
         n_classes = costs.shape[0]
         cost = costs[truth[i]]
-        violation = work[n_classes : 2 * n_classes]
         base = work[truth[i]]
         hinge = 0.0
         mean = 0.0
-        argbest = truth[i]
         for k in range(n_classes):
-            violation[k] = work[k] - base + cost[k]
-            mean += alpha[k] * violation[k]
-            if violation[k] > hinge:
-                hinge = violation[k]
-                argbest = k
+            change[k] = work[k] - base + cost[k]
+            mean += alpha[k] * change[k]
+            hinge = max(hinge, change[k])
         gap = weight * hinge - mean
         if norms[i] > 0.0:
             rate = stiffness / norms[i]
             for k in range(n_classes):
-                violation[k] = alpha[k] + rate * violation[k]
-            project_on_simplex(violation, weight, change)
+                change[k] = alpha[k] + rate * change[k]
+            project_on_simplex(change, weight)
         else:  # psi = 0: the dual is linear in alpha
+            argbest = np.argmax(change)
             for k in range(n_classes):
                 change[k] = weight if k == argbest else 0.0
         loss_change = 0.0

@@ -6,20 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from taut._jit import kernel
-from taut._linalg import add_row, as_rows, n_rows, row_dot, squared_norms
+from taut._jit import helper
+from taut._lanes import prefetch
+from taut._linalg import add_row, as_rows, n_rows, prefetch_row, row_dot, squared_norms
 from taut.data.arrays import as_matrix
 from taut.errors import InvalidData
 from taut.structures.base import Blocks, CompiledStructure
 
 
-@kernel
+@helper
 def _margin(data, i, w):
-    rows, signs, _margins, bias, _norms = data
-    d = w.shape[0]
+    rows, points, bias = data
     if bias != 0.0:
-        return signs[i] * (row_dot(rows, i, w) + bias * w[d - 1])
-    return signs[i] * row_dot(rows, i, w)
+        return points[i, 0] * (row_dot(rows, i, w) + bias * w[w.shape[0] - 1])
+    return points[i, 0] * row_dot(rows, i, w)
 
 
 class Scalar(CompiledStructure):
@@ -43,25 +43,29 @@ class Scalar(CompiledStructure):
     array([1.])
     """
 
+    allocates = False
+
     def __init__(self, bias: float = 0.0) -> None:
         self.bias = bias
 
     def encode(self, X: Any, y: Any = None) -> Blocks:
         """Rows X with signs y (-1, +1); all margins are 1."""
         X = as_matrix(X)
-        rows = as_rows(X)
+        rows = as_rows(X, dense_above=0.2)
         n = n_rows(rows)
         signs = np.ones(n) if y is None else np.asarray(y, dtype=np.float64)
         if signs.shape != (n,) or (np.abs(signs) != 1.0).any():
             raise InvalidData(
                 f"y has shape {signs.shape}, X has {n} rows: give -1 or +1 to each row"
             )
-        data = (rows, signs, np.ones(n), float(self.bias), squared_norms(rows) + self.bias**2)
+        # Sign, margin and |(x, bias)|^2 of a block side by side: visits come in random order.
+        points = np.column_stack([signs, np.ones(n), squared_norms(rows) + self.bias**2])
         return Blocks(
-            data=data,
+            data=(rows, points, float(self.bias)),
             n_features=X.shape[1] + (self.bias != 0.0),
             offsets=np.arange(n + 1),
             truth=np.zeros(n, dtype=np.int32),
+            dtype=X.dtype.type,
         )
 
     def decode(self, labels, offsets):
@@ -74,6 +78,12 @@ class Scalar(CompiledStructure):
         return np.ones((1, 1), dtype=np.int32)
 
     @staticmethod
+    def prefetch(data, i):
+        """The block's numbers and its row."""
+        prefetch(data[1], 3 * i)
+        prefetch_row(data[0], i)
+
+    @staticmethod
     def prepare(data, i, w, work):
         """work[0] = <w, psi>."""
         work[0] = _margin(data, i, w)
@@ -81,14 +91,14 @@ class Scalar(CompiledStructure):
     @staticmethod
     def argmax(data, i, w, work, loss_weight, label):
         """The candidate when it violates, else the truth."""
-        violation = loss_weight * data[2][i] - work[0]
+        violation = loss_weight * data[1][i, 1] - work[0]
         label[0] = 1 if violation > 0.0 else 0
         return max(violation, 0.0)
 
     @staticmethod
     def loss(data, i, label):
         """The required margin, for the candidate."""
-        return data[2][i] * label[0]
+        return data[1][i, 1] * label[0]
 
     @staticmethod
     def score(data, i, w, work, label):
@@ -98,11 +108,11 @@ class Scalar(CompiledStructure):
     @staticmethod
     def add_features(data, i, labels, scales, w):
         """W -= sign (x, bias) for the candidate."""
-        rows, signs, _margins, bias, _norms = data
+        rows, points, bias = data
         total = 0.0
         for q in range(scales.shape[0]):
             total -= scales[q] * labels[q, 0]
-        total *= signs[i]
+        total *= points[i, 0]
         add_row(rows, i, total, w)
         if bias != 0.0:
             w[w.shape[0] - 1] += total * bias
@@ -110,13 +120,13 @@ class Scalar(CompiledStructure):
     @staticmethod
     def inner(data, i, a, b):
         """|(x, bias)|^2 when both are the candidate."""
-        return data[4][i] * a[0] * b[0]
+        return data[1][i, 2] * a[0] * b[0]
 
     @staticmethod
     def exact_step(data, i, work, weight, stiffness, alpha, change):
         """Newton step in one variable, clipped to [0, weight]."""
-        margin = data[2][i]
-        norm = data[4][i]
+        margin = data[1][i, 1]
+        norm = data[1][i, 2]
         violation = margin - work[0]
         gap = weight * max(violation, 0.0) - alpha[0] * violation
         if norm > 0.0:

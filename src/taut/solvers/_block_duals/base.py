@@ -24,6 +24,9 @@ class BlockDual(ABC):
         self.weight = problem.block_weight
         self.data = problem.data
 
+    def allocate(self, dtype: type) -> None:
+        """Make what visits work with, for w of this type."""
+
     @abstractmethod
     def visit(
         self,

@@ -5,61 +5,91 @@ from __future__ import annotations
 import numpy as np
 
 from taut._jit import kernel
+from taut._lanes import aligned_zeros, prefetch
 from taut.problem import CompiledData, Problem
 from taut.solvers._block_duals.base import BlockDual
 
+_AHEAD = 4  # visits between asking for a block's data and using them
 
-@kernel
-def _exact_pass(
-    oracles, exact_step, data, all_labels, order, weight, w, stiffness, work, alpha, gap, sums
-):
-    """Visit blocks in order; the exact block step over all labels."""
-    n_labels = all_labels.shape[0]
-    change = np.empty(n_labels)
-    for i in order:
-        oracles.prepare(data, i, w, work)
-        gap[i], loss, length = exact_step(data, i, work, weight[i], stiffness, alpha[i], change)
-        moved = False
-        for k in range(n_labels):
-            change[k] /= -stiffness
-            moved |= change[k] != 0.0
-        if moved:
-            oracles.add_features(data, i, all_labels, change, w)
+
+def _exact_pass(oracles):
+    prepare, exact_step, add_features = oracles.prepare, oracles.exact_step, oracles.add_features
+    ask_for = oracles.prefetch
+
+    def exact_pass(data, all_labels, order, weight, w, stiffness, work, alpha, change, gap, sums):
+        """Visit blocks in order; the exact block step over all labels."""
+        n_labels = all_labels.shape[0]
+        for position in range(order.shape[0]):
+            ahead = order[min(position + _AHEAD, order.shape[0] - 1)]
+            ask_for(data, ahead)
+            prefetch(alpha, ahead * n_labels)
+            i = order[position]
+            prepare(data, i, w, work)
+            gap[i], loss, length = exact_step(data, i, work, weight[i], stiffness, alpha[i], change)
+            if length > 0.0:
+                for k in range(n_labels):
+                    change[k] /= -stiffness
+                add_features(data, i, all_labels, change, w)
             sums[0] += loss
             sums[1] += length
 
+    return exact_pass
+
+
+def _exact_vector(oracles):
+    add_features = oracles.add_features
+
+    def exact_vector(data, all_labels, truth_place, alpha, scales, U):
+        """U = sum_ik alpha_ik (phi(truth) - phi(k)); a truth that is no label has phi = 0."""
+        for i in range(alpha.shape[0]):
+            total = 0.0
+            for k in range(alpha.shape[1]):
+                scales[k] = -alpha[i, k]
+                total += alpha[i, k]
+            if truth_place[i] >= 0:
+                scales[truth_place[i]] += total
+            add_features(data, i, all_labels, scales, U)
+
+    return exact_vector
+
+
+def _largest_inner(oracles):
+    inner = oracles.inner
+
+    def largest_inner(data, all_labels, out):
+        for i in range(out.shape[0]):
+            out[i] = 0.0
+            for k in range(all_labels.shape[0]):
+                out[i] = max(out[i], inner(data, i, all_labels[k], all_labels[k]))
+
+    return largest_inner
+
+
+def _exact_loss(oracles):
+    loss = oracles.loss
+
+    def exact_loss(data, all_labels, alpha):
+        total = 0.0
+        for i in range(alpha.shape[0]):
+            for k in range(alpha.shape[1]):
+                if alpha[i, k] != 0.0:
+                    total += alpha[i, k] * loss(data, i, all_labels[k])
+        return total
+
+    return exact_loss
+
 
 @kernel
-def _exact_vector(oracles, data, all_labels, offsets, truth, alpha, U):
-    """U = sum_i (sum of block i's weights) phi(truth) - sum_k alpha_ik phi(k)."""
-    one = np.empty(1)
-    scales = np.empty(alpha.shape[1])
-    for i in range(alpha.shape[0]):
-        one[0] = 0.0
-        for k in range(alpha.shape[1]):
-            one[0] += alpha[i, k]
-            scales[k] = -alpha[i, k]
-        label = truth[offsets[i] : offsets[i + 1]].reshape((1, -1))
-        oracles.add_features(data, i, label, one, U)
-        oracles.add_features(data, i, all_labels, scales, U)
-
-
-@kernel
-def _largest_inner(inner, data, all_labels, out):
-    for i in range(out.shape[0]):
-        out[i] = 0.0
+def _find_truths(all_labels, truth, offsets, place):
+    """place[i] = the row of block i's truth among all labels, or -1."""
+    for i in range(place.shape[0]):
+        place[i] = -1
         for k in range(all_labels.shape[0]):
-            out[i] = max(out[i], inner(data, i, all_labels[k], all_labels[k]))
-
-
-@kernel
-def _exact_loss(oracles, data, all_labels, alpha):
-    total = 0.0
-    for i in range(alpha.shape[0]):
-        for k in range(alpha.shape[1]):
-            if alpha[i, k] != 0.0:
-                total += alpha[i, k] * oracles.loss(data, i, all_labels[k])
-    return total
+            same = True
+            for t in range(all_labels.shape[1]):
+                same &= all_labels[k, t] == truth[offsets[i] + t]
+            if same:
+                place[i] = k
 
 
 class EnumeratedDual(BlockDual):
@@ -70,40 +100,44 @@ class EnumeratedDual(BlockDual):
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
-        blocks, structure = self.data.blocks, self.data.structure
-        self.exact_step = structure.oracle("exact_step", blocks.data)
-        self.inner = structure.oracle("inner", blocks.data)
-        self.all_labels = structure.all_labels
-        self.work = np.empty(blocks.work_size)
+        blocks = self.data.blocks
+        self.all_labels = self.data.structure.all_labels
+        self.allocate(blocks.dtype)
         self.alpha = np.zeros((problem.n_blocks, len(self.all_labels)))
-        # All weight on the truth, where it is one of the labels: U = 0.
-        truth = blocks.truth.reshape(problem.n_blocks, 1, -1)
-        self.is_truth = (self.all_labels[None] == truth).all(axis=2).nonzero()
-        self.alpha[self.is_truth] = self.weight[self.is_truth[0]]
+        self.change = np.empty(len(self.all_labels))
+        self.truth_place = np.empty(problem.n_blocks, dtype=np.int64)
+        _find_truths(self.all_labels, blocks.truth, blocks.offsets, self.truth_place)
+        self._give_truths(self.weight)
+
+    def _give_truths(self, amount: np.ndarray) -> None:
+        """Add to the weights of the truths, where they are among the labels: U stays."""
+        among = np.flatnonzero(self.truth_place >= 0)
+        self.alpha[among, self.truth_place[among]] += amount[among]
+
+    def allocate(self, dtype):
+        self.work = aligned_zeros(self.data.blocks.work_size, dtype)
 
     def visit(self, order, w, stiffness, exact, gap, sums):
-        _exact_pass(
-            self.data.oracles, self.exact_step, self.data.blocks.data, self.all_labels, order,
-            self.weight, w, stiffness, self.work, self.alpha, gap, sums,
+        self.data.kernel(_exact_pass)(
+            self.data.blocks.data, self.all_labels, order, self.weight, w, stiffness, self.work,
+            self.alpha, self.change, gap, sums,
         )  # fmt: skip
 
     def vector(self):
-        blocks, U = self.data.blocks, np.zeros(self.data.n_features)
-        _exact_vector(
-            self.data.oracles, blocks.data, self.all_labels, blocks.offsets, blocks.truth,
-            self.alpha, U,
-        )  # fmt: skip
+        U = aligned_zeros(self.data.size, np.float64)
+        self.data.kernel(_exact_vector)(
+            self.data.blocks.data, self.all_labels, self.truth_place, self.alpha, self.change, U
+        )
         return U
 
     @property
     def loss_sum(self):
-        return float(
-            _exact_loss(self.data.oracles, self.data.blocks.data, self.all_labels, self.alpha)
-        )
+        loss = self.data.kernel(_exact_loss)
+        return float(loss(self.data.blocks.data, self.all_labels, self.alpha))
 
     def curvature(self):
         out = np.empty(self.data.n_blocks)
-        _largest_inner(self.inner, self.data.blocks.data, self.all_labels, out)
+        self.data.kernel(_largest_inner)(self.data.blocks.data, self.all_labels, out)
         return out
 
     def arrays(self):
@@ -113,5 +147,4 @@ class EnumeratedDual(BlockDual):
         self.alpha[:] = arrays["alpha"] * factor[:, None]
 
     def complete(self):
-        lacking = np.maximum(self.weight - self.alpha.sum(axis=1), 0.0)
-        self.alpha[self.is_truth] += lacking[self.is_truth[0]]
+        self._give_truths(np.maximum(self.weight - self.alpha.sum(axis=1), 0.0))

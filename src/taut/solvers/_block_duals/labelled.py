@@ -2,124 +2,168 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numba.extending import overload
+from typing import NamedTuple
 
-from taut._jit import kernel
+import numpy as np
+
+from taut._jit import helper
+from taut._lanes import aligned_zeros
 from taut.planes import Planes, append, corrective_steps, gram_of, labels_of, make_room
 from taut.problem import CompiledData, Problem
 from taut.solvers._block_duals.base import PlaneDual
 
 
-def _gram_row(inner, oracles, data, i, truth, labels, new, work, scratch, row):
-    """row[q] = <psi(new), psi(q)> for q <= new; `inner` holds the structure's own, or nothing."""
-    raise TypeError("called from compiled functions only")
+def _gram_row(oracles):
+    """A function that fills row[q] = <psi(new), psi(q)> for q <= new."""
+    prepare, score, add_features = oracles.prepare, oracles.score, oracles.add_features
+    inner = oracles.inner
+
+    def by_inner(data, i, truth, labels, new, buffers, row):
+        for q in range(new + 1):
+            row[q] = inner(data, i, labels[new], labels[q])
+
+    def by_scores(data, i, truth, labels, new, buffers, row):
+        """Scores against psi(new) as weights; `scratch` is zero, up to rounding, in between."""
+        scratch, work, signs = buffers.scratch, buffers.spare, buffers.change
+        size = truth.shape[0]
+        pair = buffers.chosen[: 2 * size].reshape((2, size))
+        for t in range(size):
+            pair[0, t] = truth[t]
+            pair[1, t] = labels[new, t]
+        signs[0], signs[1] = 1.0, -1.0
+        add_features(data, i, pair, signs[:2], scratch)
+        prepare(data, i, scratch, work)
+        base = score(data, i, scratch, work, truth)
+        for q in range(new + 1):
+            row[q] = base - score(data, i, scratch, work, labels[q])
+        signs[0], signs[1] = -1.0, 1.0
+        add_features(data, i, pair, signs[:2], scratch)
+
+    return helper(by_scores if inner is None else by_inner)
 
 
-def _gram_row_by_inner(inner, oracles, data, i, truth, labels, new, work, scratch, row):
-    for q in range(new + 1):
-        row[q] = inner[0](data, i, labels[new], labels[q])
+@helper
+def _is_stored(labels, count, found):
+    """Whether `found` is one of the first `count` labels."""
+    for q in range(count):
+        t = 0
+        while t < found.shape[0] and labels[q, t] == found[t]:
+            t += 1
+        if t == found.shape[0]:
+            return True
+    return False
 
 
-def _gram_row_by_scores(inner, oracles, data, i, truth, labels, new, work, scratch, row):
-    """Scores against psi(new) as weights; `scratch` is zero, up to rounding, before and after."""
-    pair = np.empty((2, truth.shape[0]), dtype=np.int32)
-    for t in range(truth.shape[0]):
-        pair[0, t] = truth[t]
-        pair[1, t] = labels[new, t]
-    oracles.add_features(data, i, pair, np.array([1.0, -1.0]), scratch)
-    oracles.prepare(data, i, scratch, work)
-    base = oracles.score(data, i, scratch, work, truth)
-    for q in range(new + 1):
-        row[q] = base - oracles.score(data, i, scratch, work, labels[q])
-    oracles.add_features(data, i, pair, np.array([-1.0, 1.0]), scratch)
+@helper
+def _select(labels, values, count, factor, chosen, scales):
+    """Gather the labels whose values are not zero, and factor times these; return how many."""
+    size = labels.shape[1]
+    kept = 0
+    for q in range(count):
+        if values[q] != 0.0:
+            for t in range(size):
+                chosen[kept * size + t] = labels[q, t]
+            scales[kept] = factor * values[q]
+            kept += 1
+    return kept
 
 
-@overload(_gram_row, strict=False)
-def _choose_gram_row(inner, *_):
-    return _gram_row_by_inner if len(inner) else _gram_row_by_scores
+def _plane_pass(oracles):
+    prepare, argmax, score = oracles.prepare, oracles.argmax, oracles.score
+    loss_of, add_features, gram_row = oracles.loss, oracles.add_features, _gram_row(oracles)
+
+    def plane_pass(
+        data, offsets, truth, order, weight, w, stiffness, exact, max_steps, planes, buffers, gap,
+        sums, progress,
+    ):  # fmt: skip
+        """Visit blocks in order from progress[0]; stop before one whose planes lack room.
+
+        A visit: violations of the stored planes; the oracle's plane, when `exact` and when it beats
+        them; corrective steps. progress[0] is the next position.
+        """
+        work, found = buffers.work, buffers.found
+        violation, change, row = buffers.violation, buffers.change, buffers.row
+        rounding = 100.0 * np.finfo(w.dtype).eps
+        while progress[0] < order.shape[0]:
+            i = order[progress[0]]
+            if (exact and not make_room(planes, i)) or planes.capacity[i] > row.shape[0]:
+                break
+            size = offsets[i + 1] - offsets[i]
+            own = truth[offsets[i] : offsets[i + 1]]
+            labels = labels_of(planes, i)
+            start = planes.slot[i]
+            count = planes.n_planes[i]
+            prepare(data, i, w, work)
+            base = score(data, i, w, work, own)
+            violation[0] = 0.0
+            worst = 0.0
+            mean = 0.0
+            for q in range(1, count):
+                value = planes.loss[start + q] - base + score(data, i, w, work, labels[q])
+                violation[q] = value
+                mean += planes.coef[start + q] * value
+                worst = max(worst, value)
+            if exact:
+                value = argmax(data, i, w, work, 1.0, found[:size]) - base
+                # A label that is stored already comes back with the same value up to rounding.
+                if value > worst + rounding * (1.0 + abs(worst)) and not _is_stored(
+                    labels, count, found[:size]
+                ):
+                    worst = value
+                    new = append(planes, i, found[:size], loss_of(data, i, found[:size]))
+                    violation[new] = value
+                    gram_row(data, i, own, labels, new, buffers, row)
+                    gram = gram_of(planes, i)
+                    for q in range(new + 1):
+                        gram[new, q] = row[q]
+                        gram[q, new] = row[q]
+                    count = new + 1
+                gap[i] = weight[i] * worst - mean
+            loss, length = corrective_steps(planes, i, violation, stiffness, max_steps, change)
+            sums[0] += loss
+            sums[1] += length
+            kept = _select(labels, change, count, -1.0 / stiffness, buffers.chosen, row)
+            if kept > 0:
+                picked = buffers.chosen[: kept * size].reshape((kept, size))
+                add_features(data, i, picked, row[:kept], w)
+            progress[0] += 1
+
+    return plane_pass
 
 
-@kernel
-def _plane_pass(
-    oracles, inner, data, offsets, truth, order, weight, w, stiffness, exact, max_steps, planes,
-    work, spare, scratch, gap, sums, progress,
-):  # fmt: skip
-    """Visit blocks in order from progress[0]; stop before a block when the pools must grow.
+def _plane_vector(oracles):
+    add_features = oracles.add_features
 
-    A visit: violations of the stored planes; the oracle's plane, when `exact` and when it beats
-    them; corrective steps. progress[0] is the next position.
-    """
-    longest = 0
-    for i in range(offsets.shape[0] - 1):
-        longest = max(longest, offsets[i + 1] - offsets[i])
-    found = np.empty(longest, dtype=np.int32)
-    most = 16
-    violation = np.empty(most)
-    change = np.empty(most)
-    row = np.empty(most)
-    while progress[0] < order.shape[0]:
-        i = order[progress[0]]
-        if exact and not make_room(planes, i):
-            break
-        if planes.capacity[i] >= most:  # the block has just moved to a larger room
-            most = 2 * planes.capacity[i] + 1
-            violation = np.empty(most)
-            change = np.empty(most)
-            row = np.empty(most)
-        size = offsets[i + 1] - offsets[i]
-        own = truth[offsets[i] : offsets[i + 1]]
-        labels = labels_of(planes, i)
-        start = planes.slot[i]
-        count = planes.n_planes[i]
-        oracles.prepare(data, i, w, work)
-        base = oracles.score(data, i, w, work, own)
-        violation[0] = 0.0
-        worst = 0.0
-        mean = 0.0
-        for q in range(1, count):
-            value = planes.loss[start + q] - base + oracles.score(data, i, w, work, labels[q])
-            violation[q] = value
-            mean += planes.coef[start + q] * value
-            worst = max(worst, value)
-        if exact:
-            value = oracles.argmax(data, i, w, work, 1.0, found[:size]) - base
-            # A label that is stored already comes back with the same value up to rounding.
-            if value > worst + 1e-12 * (1.0 + abs(worst)):
-                worst = value
-                new = append(planes, i, found[:size], oracles.loss(data, i, found[:size]))
-                violation[new] = value
-                _gram_row(inner, oracles, data, i, own, labels, new, spare, scratch, row)
-                gram = gram_of(planes, i)
-                for q in range(new + 1):
-                    gram[new, q] = row[q]
-                    gram[q, new] = row[q]
-                count = new + 1
-            gap[i] = weight[i] * worst - mean
-        loss, length = corrective_steps(planes, i, violation, stiffness, max_steps, change)
-        sums[0] += loss
-        sums[1] += length
-        moved = False
-        for q in range(count):
-            moved |= change[q] != 0.0
-            change[q] /= -stiffness
-        if moved:
-            oracles.add_features(data, i, labels[:count], change[:count], w)
-        progress[0] += 1
+    def plane_vector(data, planes, buffers, U):
+        """U = sum_iq coef_iq psi_i(q): plane 0 is the truth, and its phi is in every psi."""
+        values = buffers.change
+        for i in range(planes.n_planes.shape[0]):
+            count = planes.n_planes[i]
+            start = planes.slot[i]
+            labels = labels_of(planes, i)
+            size = labels.shape[1]
+            values[0] = 0.0
+            for q in range(1, count):
+                values[q] = planes.coef[start + q]
+                values[0] -= values[q]
+            kept = _select(labels, values, count, -1.0, buffers.chosen, buffers.row)
+            picked = buffers.chosen[: kept * size].reshape((kept, size))
+            add_features(data, i, picked, buffers.row[:kept], U)
+
+    return plane_vector
 
 
-@kernel
-def _plane_vector(oracles, data, planes, U):
-    """U = sum_iq coef_iq psi_i(q): plane 0 is the truth, and its phi is in every psi."""
-    for i in range(planes.n_planes.shape[0]):
-        count = planes.n_planes[i]
-        start = planes.slot[i]
-        scales = np.empty(count)
-        scales[0] = 0.0
-        for q in range(1, count):
-            scales[q] = -planes.coef[start + q]
-            scales[0] += planes.coef[start + q]
-        oracles.add_features(data, i, labels_of(planes, i)[:count], scales, U)
+class _Buffers(NamedTuple):
+    """Room for one visit; compiled code makes no arrays."""
+
+    work: np.ndarray
+    spare: np.ndarray
+    scratch: np.ndarray
+    found: np.ndarray
+    violation: np.ndarray
+    change: np.ndarray
+    row: np.ndarray
+    chosen: np.ndarray
 
 
 class LabelledDual(PlaneDual):
@@ -131,26 +175,45 @@ class LabelledDual(PlaneDual):
         super().__init__(problem, max_steps)
         blocks = self.data.blocks
         self.planes = Planes(self.weight, blocks.truth, blocks.offsets)
-        inner = self.data.structure.oracle("inner", blocks.data)
-        self.inner = (inner,) if inner is not None else ()
-        self.work, self.spare = np.empty(blocks.work_size), np.empty(blocks.work_size)
-        self.scratch = np.zeros(0 if self.inner else self.data.n_features)
+        self.allocate(blocks.dtype)
+
+    def allocate(self, dtype):
+        by_inner = self.data.oracles.inner is not None
+        self.scratch = aligned_zeros(0 if by_inner else self.data.size, dtype)
+        self.buffers = self._buffers()
+
+    def _buffers(self) -> _Buffers:
+        blocks, most = self.data.blocks, 2 * int(self.planes.arrays.capacity.max())
+        return _Buffers(
+            work=aligned_zeros(blocks.work_size, self.scratch.dtype),
+            spare=aligned_zeros(blocks.work_size, self.scratch.dtype),
+            scratch=self.scratch,
+            found=np.empty(blocks.label_size, dtype=np.int32),
+            violation=np.empty(most),
+            change=np.empty(most),
+            row=np.empty(most),
+            chosen=np.empty(most * blocks.label_size, dtype=np.int32),
+        )
 
     def visit(self, order, w, stiffness, exact, gap, sums):
         blocks, progress = self.data.blocks, np.zeros(1, dtype=np.int64)
+        plane_pass = self.data.kernel(_plane_pass)
         while True:
-            _plane_pass(
-                self.data.oracles, self.inner, blocks.data, blocks.offsets, blocks.truth, order,
-                self.weight, w, stiffness, exact, self.max_steps, self.planes.arrays,
-                self.work, self.spare, self.scratch, gap, sums, progress,
+            plane_pass(
+                blocks.data, blocks.offsets, blocks.truth, order, self.weight, w, stiffness, exact,
+                self.max_steps, self.planes.arrays, self.buffers, gap, sums, progress,
             )  # fmt: skip
             if progress[0] == len(order):
                 return
-            self.planes.grow()
+            if self.planes.arrays.capacity.max() > len(self.buffers.row):
+                self.buffers = self._buffers()
+            else:
+                self.planes.grow()
 
     def vector(self):
-        U = np.zeros(self.data.n_features)
-        _plane_vector(self.data.oracles, self.data.blocks.data, self.planes.arrays, U)
+        U, self.buffers = aligned_zeros(self.data.size, np.float64), self._buffers()
+        plane_vector = self.data.kernel(_plane_vector)
+        plane_vector(self.data.blocks.data, self.planes.arrays, self.buffers, U)
         return U
 
     def arrays(self):

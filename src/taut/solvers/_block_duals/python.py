@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from taut.planes import Planes, append, corrective_steps, gram_of, labels_of, make_room
+from taut.planes import Planes, append, corrective_steps, make_room
 from taut.problem import Problem, PythonData
 from taut.solvers._block_duals.base import PlaneDual
 
@@ -54,7 +54,7 @@ class PythonDual(PlaneDual):
         """Sparse psi and loss of each plane of block i."""
         planes = self.planes.arrays
         count, start = planes.n_planes[i], planes.slot[i]
-        numbers = labels_of(planes, i)[:count, 0]
+        numbers = self.planes.labels(i)[:, 0]
         losses = planes.loss[start : start + count]
         return [(self.psi[int(k)], loss) for k, loss in zip(numbers, losses, strict=True)]
 
@@ -66,7 +66,7 @@ class PythonDual(PlaneDual):
         self.psi[number] = sparse = (where, psi[where])
         new = append(planes, i, np.array([number], dtype=np.int32), loss)
         row = [values @ psi[columns] for (columns, values), _loss in self._stored(i)]
-        gram = gram_of(planes, i)
+        gram = self.planes.gram(i)
         gram[new, : new + 1] = gram[: new + 1, new] = row
         return sparse
 

@@ -1,0 +1,170 @@
+"""Vector registers for compiled code: a few numbers side by side, worked on as one.
+
+LLVM's own vectorisers miss the loops that matter here: a strip of scores that stays in registers
+while the rows of a matrix stream past. A value of the type `Lanes` is an LLVM vector; wider than a
+register of the machine, it is split into several. `zeros` and `load` take the number of lanes as a
+constant; all else follows the types.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic, models, register_model
+
+#: Bytes of the unit in which strips are padded: the vector register of most machines today.
+REGISTER = 32
+
+
+def lanes_of(dtype: np.dtype | type) -> int:
+    """How many numbers of this type make one register."""
+    return REGISTER // np.dtype(dtype).itemsize
+
+
+def padded(count: int, dtype: np.dtype | type) -> int:
+    """`count` numbers, rounded up to whole registers."""
+    unit = lanes_of(dtype)
+    return -(-count // unit) * unit
+
+
+def aligned_zeros(size: int, dtype: np.dtype | type) -> np.ndarray:
+    """Zeros that begin at a cache line, so that no register is loaded from two of them."""
+    line = 64
+    space = np.zeros(size * np.dtype(dtype).itemsize + line, dtype=np.uint8)
+    start = -space.ctypes.data % line
+    return space[start : start + size * np.dtype(dtype).itemsize].view(dtype)
+
+
+class Lanes(types.Type):
+    """Numba's type of `count` numbers of one type in vector registers."""
+
+    def __init__(self, dtype: types.Type, count: int) -> None:
+        self.dtype = dtype
+        self.count = count
+        super().__init__(name=f"Lanes({dtype} x {count})")
+
+
+@register_model(Lanes)
+class _LanesModel(models.PrimitiveModel):
+    def __init__(self, dmm, fe_type):
+        number = dmm.lookup(fe_type.dtype).get_value_type()
+        super().__init__(dmm, fe_type, ir.VectorType(number, fe_type.count))
+
+
+def _pointer(context, builder, array_type, array, start):
+    """Where array[start] lies; the caller answers for the bounds."""
+    view = context.make_array(array_type)(context, builder, array)
+    return builder.gep(view.data, [start])
+
+
+def _spread(builder, number, vector):
+    """A vector with `number` in all lanes."""
+    index = ir.IntType(32)
+    one = builder.insert_element(ir.Constant(vector, ir.Undefined), number, index(0))
+    mask = ir.Constant(ir.VectorType(index, vector.count), [0] * vector.count)
+    return builder.shuffle_vector(one, ir.Constant(vector, ir.Undefined), mask)
+
+
+@intrinsic(prefer_literal=True)
+def zeros(typing, array, count):
+    """`count` lanes of zero, of the type of `array`."""
+    lanes = Lanes(array.dtype, count.literal_value)
+
+    def generate(context, builder, signature, args):
+        return ir.Constant(context.get_value_type(lanes), None)
+
+    return lanes(array, count), generate
+
+
+@intrinsic
+def load(typing, like, array, start):
+    """array[start : start + lanes], as many lanes as `like` has."""
+
+    def generate(context, builder, signature, args):
+        vector = context.get_value_type(like)
+        place = _pointer(context, builder, array, args[1], args[2])
+        place = builder.bitcast(place, vector.as_pointer())
+        return builder.load(place, align=array.dtype.bitwidth // 8)
+
+    return like(like, array, types.intp), generate
+
+
+@intrinsic
+def store(typing, lanes, array, start):
+    """array[start : start + lanes] = lanes."""
+
+    def generate(context, builder, signature, args):
+        vector = context.get_value_type(lanes)
+        place = _pointer(context, builder, array, args[1], args[2])
+        place = builder.bitcast(place, vector.as_pointer())
+        builder.store(args[0], place, align=array.dtype.bitwidth // 8)
+        return context.get_dummy_value()
+
+    return types.void(lanes, array, types.intp), generate
+
+
+@intrinsic
+def add(typing, a, b):
+    """A + b, lane by lane."""
+
+    def generate(context, builder, signature, args):
+        return builder.fadd(*args, flags=("fast",))
+
+    return a(a, b), generate
+
+
+@intrinsic
+def shift(typing, a, number):
+    """A + number in each lane."""
+
+    def generate(context, builder, signature, args):
+        return builder.fadd(args[0], _spread(builder, args[1], args[0].type), flags=("fast",))
+
+    return a(a, a.dtype), generate
+
+
+@intrinsic
+def multiply_add(typing, a, number, b):
+    """A * number + b, lane by lane."""
+
+    def generate(context, builder, signature, args):
+        vector = args[0].type
+        fmuladd = cgutils.get_or_insert_function(
+            builder.module,
+            ir.FunctionType(vector, [vector] * 3),
+            f"llvm.fmuladd.v{vector.count}f{a.dtype.bitwidth}",
+        )
+        return builder.call(fmuladd, [args[0], _spread(builder, args[1], vector), args[2]])
+
+    return a(a, a.dtype, b), generate
+
+
+@intrinsic
+def maximum(typing, a, b):
+    """The larger of a and b, lane by lane."""
+
+    def generate(context, builder, signature, args):
+        larger = builder.fcmp_ordered(">", *args, flags=("fast",))
+        return builder.select(larger, *args)
+
+    return a(a, b), generate
+
+
+@intrinsic
+def prefetch(typing, array, start):
+    """Ask for the cache line of array[start], which will be read soon."""
+
+    def generate(context, builder, signature, args):
+        place = _pointer(context, builder, array, args[0], args[1])
+        place = builder.bitcast(place, cgutils.voidptr_t)
+        number = ir.IntType(32)
+        function = cgutils.get_or_insert_function(
+            builder.module,
+            ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, number, number, number]),
+            "llvm.prefetch.p0",
+        )
+        builder.call(function, [place, number(0), number(3), number(1)])
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp), generate
