@@ -11,16 +11,14 @@ __all__ = ["CompiledTags", "CompiledTagsWithInner", "Tags"]
 
 
 class CompiledTagsWithInner(CompiledTags):
-    """With the inner product of psi's, so that the Gram matrix needs no scores."""
+    """With the inner product of phi's, so that the Gram matrix needs no scores."""
 
     @staticmethod
     def inner(data, i, a, b):
-        X, truths = data
-        truth = truths[i]
+        X, _truths = data
         single, pairs = 0.0, 0.0
-        for s in range(truth.shape[0]):
-            single += (truth[s] - a[s]) * (truth[s] - b[s])
-            for t in range(s + 1, truth.shape[0]):
-                both = truth[s] * truth[t]
-                pairs += (both - a[s] * a[t]) * (both - b[s] * b[t])
+        for s in range(a.shape[0]):
+            single += a[s] * b[s]
+            for t in range(s + 1, a.shape[0]):
+                pairs += a[s] * a[t] * b[s] * b[t]
         return single * (X[i] ** 2).sum() + pairs

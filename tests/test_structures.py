@@ -279,7 +279,7 @@ ROW = r"\[[01], [01], [01]\]"
         ({"add_features": first_label_only}, r"add_features on .*: 8 labels at once add"),
         ({"add_features": infinite_features}, rf"feature 1 of label {ROW} is inf; return finite"),
         ({"add_features": outside_w}, r"it writes outside w, whose length is 9; correct n_feat"),
-        ({"inner": wrong_inner}, rf"inner on .*: labels {ROW} and {ROW} have \S+, while <psi, psi"),
+        ({"inner": wrong_inner}, rf"inner on .*: labels {ROW} and {ROW} have \S+, while <phi, phi"),
     ],
 )
 def test_broken_compiled_structures_are_named(functions, message):

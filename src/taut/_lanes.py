@@ -1,9 +1,9 @@
 """Vector registers for compiled code: a few numbers side by side, worked on as one.
 
 LLVM's own vectorisers miss the loops that matter here: a strip of scores that stays in registers
-while the rows of a matrix stream past. A value of the type `Lanes` is an LLVM vector; wider than a
-register of the machine, it is split into several. `zeros` and `load` take the number of lanes as a
-constant; all else follows the types.
+while the rows of a matrix stream past. A value of the type `Lanes` is an LLVM vector as wide as
+some registers; `zeros` takes their number as a constant, and all else follows the types. LLVM
+splits what is wider than the machine's own registers.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ def lanes_of(dtype: np.dtype | type) -> int:
     return REGISTER // np.dtype(dtype).itemsize
 
 
-def padded(count: int, dtype: np.dtype | type) -> int:
-    """`count` numbers, rounded up to whole registers."""
+def stride_of(count: int, dtype: np.dtype | type) -> int:
+    """`count` numbers rounded up to one register, or to pairs of them."""
     unit = lanes_of(dtype)
-    return -(-count // unit) * unit
+    return unit if count <= unit else -(-count // (2 * unit)) * 2 * unit
 
 
 def aligned_zeros(size: int, dtype: np.dtype | type) -> np.ndarray:
@@ -67,14 +67,24 @@ def _spread(builder, number, vector):
 
 
 @intrinsic(prefer_literal=True)
-def zeros(typing, array, count):
-    """`count` lanes of zero, of the type of `array`."""
-    lanes = Lanes(array.dtype, count.literal_value)
+def zeros(typing, array, registers):
+    """Zeros of the type of `array` in a constant number of registers."""
+    lanes = Lanes(array.dtype, registers.literal_value * REGISTER * 8 // array.dtype.bitwidth)
 
     def generate(context, builder, signature, args):
         return ir.Constant(context.get_value_type(lanes), None)
 
-    return lanes(array, count), generate
+    return lanes(array, registers), generate
+
+
+@intrinsic
+def width(typing, lanes):
+    """How many lanes there are."""
+
+    def generate(context, builder, signature, args):
+        return context.get_constant(types.intp, lanes.count)
+
+    return types.intp(lanes), generate
 
 
 @intrinsic

@@ -4,7 +4,7 @@ Compiled code sees a matrix as a plain tuple, `(X,)` or `(data, indices, indptr)
 tuple selects the variant when the caller is compiled.
 
 A weight matrix W of one row per feature is stored flat, its rows padded to a `stride` of whole
-vector registers: see `strides`.
+vector registers: see `taut._lanes.stride_of`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from numba.extending import overload
 
 from taut._jit import helper, kernel
-from taut._lanes import add, load, multiply_add, prefetch, store, zeros
+from taut._lanes import add, load, multiply_add, prefetch, store, width, zeros
 
 Rows = tuple[np.ndarray, ...]
 _COMPILED_ONLY = "row operations are called from compiled functions, not from Python"
@@ -73,11 +73,6 @@ def as_rows(X: Any, dense_above: float = 0.0) -> Rows:
     return tuple(writable_alias(array) for array in (X.data, X.indices, indptr))
 
 
-def strides(count: int) -> int:
-    """The stride of rows of `count` weights: 4, or the next multiple of 8."""
-    return 4 if count <= 4 else -(-count // 8) * 8
-
-
 def n_rows(rows: Rows) -> int:
     """How many rows the tuple holds."""
     return len(rows[0]) if len(rows) == 1 else len(rows[2]) - 1
@@ -120,7 +115,10 @@ def _csr_add(rows, r, scale, w):
 
 @helper
 def _dense_strip(rows, r, W, stride, column, zero, out, at):
-    """A strip of scores, kept in registers in two sums while the features stream past."""
+    """Scores of a strip of columns, in registers while the features stream past; the next column.
+
+    Two sums: one would wait for itself.
+    """
     x = rows[0][r]
     even = zero
     odd = zero
@@ -134,11 +132,15 @@ def _dense_strip(rows, r, W, stride, column, zero, out, at):
     if j < x.shape[0]:
         even = multiply_add(load(zero, W, place), x[j], even)
     store(add(even, odd), out, at + column)
+    return column + width(zero)
 
 
 @helper
 def _csr_strip(rows, r, W, stride, column, zero, out, at):
-    """A strip of scores, kept in registers in two sums while the non-zeros stream past."""
+    """Scores of a strip of columns, in registers while the non-zeros stream past; the next column.
+
+    Two sums: one would wait for itself.
+    """
     data, indices, indptr = rows
     even = zero
     odd = zero
@@ -150,28 +152,27 @@ def _csr_strip(rows, r, W, stride, column, zero, out, at):
     if p < end:
         even = multiply_add(load(zero, W, indices[p] * stride + column), data[p], even)
     store(add(even, odd), out, at + column)
+    return column + width(zero)
 
 
 def _dense_times(rows, r, W, stride, out, at):
     column = 0
-    while column + 16 <= stride:
-        _dense_strip(rows, r, W, stride, column, zeros(W, 16), out, at)
-        column += 16
-    if stride - column == 8:
-        _dense_strip(rows, r, W, stride, column, zeros(W, 8), out, at)
-    elif stride - column == 4:
-        _dense_strip(rows, r, W, stride, column, zeros(W, 4), out, at)
+    while column + 4 * width(zeros(W, 1)) <= stride:
+        column = _dense_strip(rows, r, W, stride, column, zeros(W, 4), out, at)
+    if column + 2 * width(zeros(W, 1)) <= stride:
+        column = _dense_strip(rows, r, W, stride, column, zeros(W, 2), out, at)
+    if column < stride:
+        _dense_strip(rows, r, W, stride, column, zeros(W, 1), out, at)
 
 
 def _csr_times(rows, r, W, stride, out, at):
     column = 0
-    while column + 16 <= stride:
-        _csr_strip(rows, r, W, stride, column, zeros(W, 16), out, at)
-        column += 16
-    if stride - column == 8:
-        _csr_strip(rows, r, W, stride, column, zeros(W, 8), out, at)
-    elif stride - column == 4:
-        _csr_strip(rows, r, W, stride, column, zeros(W, 4), out, at)
+    while column + 4 * width(zeros(W, 1)) <= stride:
+        column = _csr_strip(rows, r, W, stride, column, zeros(W, 4), out, at)
+    if column + 2 * width(zeros(W, 1)) <= stride:
+        column = _csr_strip(rows, r, W, stride, column, zeros(W, 2), out, at)
+    if column < stride:
+        _csr_strip(rows, r, W, stride, column, zeros(W, 1), out, at)
 
 
 def _dense_add_column(rows, r, scale, W, stride, column):

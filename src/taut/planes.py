@@ -5,6 +5,8 @@ block's weight that is not in use. Coefficients of a block are >= 0 and sum to i
 dual step always moves weight from one plane to another: with the truth as one of the two it is the
 single-variable step, otherwise the pair step of dual coordinate descent with shared slacks.
 
+The Gram matrix may be that of phi or of psi = phi(truth) - phi: only differences of planes enter.
+
 A block starts with room for a few planes. A full block first drops planes without weight, then
 moves to the end of the pools with twice the room; when a pool is exhausted, compiled code returns
 to Python and `Planes.grow` copies what is alive into larger pools.
@@ -17,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from taut._jit import helper, kernel, view
+from taut._lanes import prefetch
 
 _FIRST_CAPACITY = 4
 
@@ -43,7 +46,7 @@ class PlaneArrays(NamedTuple):
 
 @view
 def gram_of(planes, i):
-    """Block i's Gram matrix <psi_a, psi_b>, a view."""
+    """Block i's Gram matrix, a view."""
     room = planes.capacity[i]
     start = planes.square[i]
     return planes.gram[start : start + room * room].reshape((room, room))
@@ -56,6 +59,28 @@ def labels_of(planes, i):
     size = planes.label_size[i]
     start = planes.text[i]
     return planes.labels[start : start + room * size].reshape((room, size))
+
+
+@helper
+def prefetch_places(planes, i):
+    """Ask for what tells where block i's planes are."""
+    prefetch(planes.n_planes, i)
+    prefetch(planes.capacity, i)
+    prefetch(planes.slot, i)
+    prefetch(planes.square, i)
+    prefetch(planes.text, i)
+    prefetch(planes.label_size, i)
+
+
+@helper
+def prefetch_planes(planes, i):
+    """Ask for block i's planes themselves."""
+    prefetch(planes.coef, planes.slot[i])
+    prefetch(planes.loss, planes.slot[i])
+    prefetch(planes.labels, planes.text[i])
+    prefetch(planes.labels, planes.text[i] + 16)
+    for q in range(0, planes.n_planes[i] * planes.capacity[i], 8):
+        prefetch(planes.gram, planes.square[i] + q)
 
 
 @helper
@@ -101,17 +126,6 @@ def _copy_block(source, i, target, slot, square, text, room):
             gram[q, r] = old_gram[q, r]
         for t in range(labels.shape[1]):
             labels[q, t] = old_labels[q, t]
-
-
-@kernel
-def _compact(source, target):
-    """Copy all blocks of `source` into the beginning of the pools of `target`."""
-    for i in range(source.n_planes.shape[0]):
-        room = source.capacity[i]
-        _copy_block(source, i, target, target.used[0], target.used[1], target.used[2], room)
-        target.used[0] += room
-        target.used[1] += room * room
-        target.used[2] += room * source.label_size[i]
 
 
 @kernel
@@ -200,6 +214,12 @@ def corrective_steps(planes, i, violation, stiffness, max_steps, change):
     return loss_change, length
 
 
+def _ranges(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """All positions starts[i], ..., starts[i] + sizes[i] - 1, one range after the other."""
+    ends = np.cumsum(sizes)
+    return np.arange(ends[-1]) + np.repeat(starts - ends + sizes, sizes)
+
+
 class Planes:
     """Planes of n blocks, each beginning with its truth alone.
 
@@ -230,8 +250,7 @@ class Planes:
             used=np.array([n * room, n * room * room, room * int(offsets[-1])], dtype=np.int64),
         )
         self.arrays.coef[self.arrays.slot] = weight
-        places = np.arange(len(truth)) + np.repeat(text - offsets[:-1], size)
-        self.arrays.labels[places] = truth
+        self.arrays.labels[_ranges(text, size)] = truth
 
     def grow(self) -> None:
         """Move everything into pools half as large again as what is in use."""
@@ -252,20 +271,31 @@ class Planes:
             ]
         )
         slots, squares, texts = live + live // 2 + largest
+        room = old.capacity
+        slot, square, text = (
+            np.cumsum(size) - size for size in (room, room**2, room * old.label_size)
+        )
         new = PlaneArrays(
             n_planes=old.n_planes,
-            capacity=old.capacity.copy(),
-            slot=old.slot.copy(),
-            square=old.square.copy(),
-            text=old.text.copy(),
+            capacity=room,
+            slot=slot,
+            square=square,
+            text=text,
             label_size=old.label_size,
             coef=np.zeros(slots),
             loss=np.zeros(slots),
             gram=np.zeros(squares),
             labels=np.zeros(texts, dtype=np.int32),
-            used=np.zeros(3, dtype=np.int64),
+            used=live,
         )
-        _compact(old, new)
+        for start, size, names in (
+            ("slot", room, ("coef", "loss")),
+            ("square", room**2, ("gram",)),
+            ("text", room * old.label_size, ("labels",)),
+        ):
+            places = _ranges(getattr(old, start), size)
+            for name in names:
+                getattr(new, name)[: len(places)] = getattr(old, name)[places]
         self.arrays = new
 
     def rescale(self, factor: np.ndarray) -> None:
@@ -282,9 +312,19 @@ class Planes:
     def _live(self) -> tuple[np.ndarray, np.ndarray]:
         """Block and slot of each plane."""
         count = self.arrays.n_planes
-        blocks = np.repeat(np.arange(len(count)), count)
-        within = np.arange(len(blocks)) - np.repeat(np.cumsum(count) - count, count)
-        return blocks, self.arrays.slot[blocks] + within
+        return np.repeat(np.arange(len(count)), count), _ranges(self.arrays.slot, count)
+
+    def mean_squares(self) -> np.ndarray:
+        """The mean |psi|^2 of each block's planes, by their coefficients; 0 without any."""
+        arrays, n = self.arrays, len(self.arrays.slot)
+        blocks, places = self._live()
+        q, room = places - arrays.slot[blocks], arrays.capacity[blocks]
+        start = arrays.square[blocks]
+        gram = arrays.gram
+        square = gram[start + q * (room + 1)] + gram[start] - 2.0 * gram[start + q * room]
+        coef = np.where(q > 0, arrays.coef[places], 0.0)
+        total, weight = np.bincount(blocks, coef * square, n), np.bincount(blocks, coef, n)
+        return total / np.where(weight > 0.0, weight, 1.0)
 
     def gram(self, i: int) -> np.ndarray:
         """Block i's Gram matrix, a view."""

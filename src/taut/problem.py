@@ -71,6 +71,8 @@ class CompiledData:
         self.structure = structure
         self.blocks = blocks
         self.oracles = structure.oracles
+        if not blocks.use_inner:
+            self.oracles = self.oracles._replace(inner=None)
         self.n_blocks = blocks.n_blocks
         self.n_features = blocks.n_features
         self.size = blocks.size

@@ -83,6 +83,8 @@ class Blocks:
         others stay zero: padding that lets compiled code work on whole vector registers.
     dtype : type
         Of w and of the scratch array while training; certificates are always of float64.
+    use_inner : bool
+        Whether `inner` pays for these data; otherwise inner products are made from scores.
     """
 
     data: tuple
@@ -93,6 +95,7 @@ class Blocks:
     columns: int = 1
     stride: int = 1
     dtype: type = np.float64
+    use_inner: bool = True
 
     @property
     def size(self) -> int:
@@ -172,7 +175,7 @@ class CompiledStructure(ABC):
     - `prepare(data, i, w, work)` computes what `argmax` and `score` share for one block and one w,
       typically the potentials, into `work`;
     - `prefetch(data, i)` asks the processor for block i's data, which will be needed soon;
-    - `inner(data, i, a, b)` returns <psi_i(a), psi_i(b)>;
+    - `inner(data, i, a, b)` returns <phi(x_i, a), phi(x_i, b)>;
     - `exact_step(data, i, work, weight, stiffness, alpha, change)`, for structures with few labels:
       after `prepare`, maximises the block's dual over the weights `alpha` of all `n_labels` labels,
       writes how they changed into `change`, and returns the block's duality gap before the step,

@@ -2,38 +2,66 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from taut._jit import helper
-from taut._lanes import load, maximum, shift, store, zeros
-from taut._linalg import add_column, as_rows, row_times, strides
+from taut._jit import helper, kernel
+from taut._lanes import load, maximum, shift, store, stride_of, width, zeros
+from taut._linalg import Rows, add_column, as_rows, prefetch_row, row_inner, row_times
 from taut.data.arrays import as_matrix
 from taut.errors import InvalidData
 from taut.structures.base import Blocks, CompiledStructure, as_codes
 
 
 @helper
-def _max_plus_strip(before, at, w, T, stride, n_labels, zero, out, to):
-    """A strip of out[k] = max_j before[j] + T[j, k], kept in registers while j runs."""
-    best = shift(load(zero, w, T), before[at])
+def _max_plus_strip(work, before, w, T, stride, n_labels, zero, to, k):
+    """A strip of labels k of `_max_plus`, in registers while j runs; the next label."""
+    best = shift(load(zero, w, T + k), work[before])
     for j in range(1, n_labels):
-        best = maximum(best, shift(load(zero, w, T + j * stride), before[at + j]))
-    store(best, out, to)
+        best = maximum(best, shift(load(zero, w, T + j * stride + k), work[before + j]))
+    store(best, work, to + k)
+    return k + width(zero)
 
 
 @helper
 def _max_plus(work, before, w, T, stride, n_labels, to):
     """work[to + k] = max_j work[before + j] + T[j, k], where T begins at w[T]."""
+    unit = width(zeros(w, 1))
     k = 0
-    while k + 16 <= stride:
-        _max_plus_strip(work, before, w, T + k, stride, n_labels, zeros(w, 16), work, to + k)
-        k += 16
-    if stride - k == 8:
-        _max_plus_strip(work, before, w, T + k, stride, n_labels, zeros(w, 8), work, to + k)
-    elif stride - k == 4:
-        _max_plus_strip(work, before, w, T + k, stride, n_labels, zeros(w, 4), work, to + k)
+    while k + 4 * unit <= stride:
+        k = _max_plus_strip(work, before, w, T, stride, n_labels, zeros(w, 4), to, k)
+    if k + 2 * unit <= stride:
+        k = _max_plus_strip(work, before, w, T, stride, n_labels, zeros(w, 2), to, k)
+    if k < stride:
+        _max_plus_strip(work, before, w, T, stride, n_labels, zeros(w, 1), to, k)
+
+
+@kernel
+def _fill_overlaps(rows, offsets, starts, overlaps):
+    """Inner products of all pairs of rows of each sequence."""
+    for i in range(offsets.shape[0] - 1):
+        first, length = offsets[i], offsets[i + 1] - offsets[i]
+        for t in range(length):
+            for u in range(t + 1):
+                value = row_inner(rows, first + t, first + u)
+                overlaps[starts[i] + t * length + u] = value
+                overlaps[starts[i] + u * length + t] = value
+
+
+class ChainData(NamedTuple):
+    """What the oracles read; the transitions in w follow the rows of `n_nodes` node features."""
+
+    rows: Rows
+    offsets: np.ndarray
+    truth: np.ndarray
+    unit: np.ndarray  # the loss of one wrong label in each sequence
+    overlaps: np.ndarray  # inner products of the rows of each sequence, from `starts`
+    starts: np.ndarray
+    n_labels: int
+    stride: int
+    n_nodes: int
+    boundary: int
 
 
 class Chain(CompiledStructure):
@@ -78,20 +106,36 @@ class Chain(CompiledStructure):
                 f"offsets run from {offsets[0]} to {offsets[-1]}, X has {matrix.shape[0]} rows: "
                 "they must begin with 0, rise, and end with the number of rows"
             )
-        truth = as_codes(y, matrix.shape[0], self.n_labels)
         lengths = np.diff(offsets)
-        unit = 1.0 / lengths if self.normalize else np.ones(len(lengths))
-        stride, width = strides(self.n_labels), matrix.shape[1]
         rows = as_rows(matrix, dense_above=0.7)
-        return Blocks(
-            data=(rows, offsets, truth, self.n_labels, stride, width, unit, int(self.boundary)),
-            n_features=self.n_labels * (width + self.n_labels + 2 * self.boundary),
+        # Pairs of rows are worth their memory while they take no more than some times the data.
+        starts = np.concatenate([[0], np.cumsum(lengths**2)])
+        use_inner = y is not None and bool(starts[-1] <= 4 * rows[0].size)
+        overlaps = np.empty(starts[-1] if use_inner else 0, dtype=matrix.dtype)
+        if use_inner:
+            _fill_overlaps(rows, offsets, starts, overlaps)
+        data = ChainData(
+            rows=rows,
             offsets=offsets,
-            truth=truth,
-            work_size=3 * int(lengths.max()) * stride,
+            truth=as_codes(y, matrix.shape[0], self.n_labels),
+            unit=1.0 / lengths if self.normalize else np.ones(len(lengths)),
+            overlaps=overlaps,
+            starts=starts,
+            n_labels=self.n_labels,
+            stride=stride_of(self.n_labels, matrix.dtype),
+            n_nodes=matrix.shape[1],
+            boundary=int(self.boundary),
+        )
+        return Blocks(
+            data=data,
+            n_features=self.n_labels * (data.n_nodes + self.n_labels + 2 * self.boundary),
+            offsets=offsets,
+            truth=data.truth,
+            work_size=3 * int(lengths.max()) * data.stride,
             columns=self.n_labels,
-            stride=stride,
+            stride=data.stride,
             dtype=matrix.dtype.type,
+            use_inner=use_inner,
         )
 
     def decode(self, labels, offsets):
@@ -99,13 +143,18 @@ class Chain(CompiledStructure):
         return np.split(labels, offsets[1:-1])
 
     @staticmethod
+    def prefetch(data, i):
+        """The first row of the sequence."""
+        prefetch_row(data.rows, data.offsets[i])
+
+    @staticmethod
     def prepare(data, i, w, work):
         """The scores of all labels at all positions, boundary terms included."""
-        rows, offsets, _truth, _n_labels, stride, _width, _unit, has_boundary = data
-        first, length = offsets[i], offsets[i + 1] - offsets[i]
+        stride = data.stride
+        first, length = data.offsets[i], data.offsets[i + 1] - data.offsets[i]
         for t in range(length):
-            row_times(rows, first + t, w, stride, work, t * stride)
-        if has_boundary:
+            row_times(data.rows, first + t, w, stride, work, t * stride)
+        if data.boundary:
             ends = w.shape[0] - 2 * stride
             for k in range(stride):
                 work[k] += w[ends + k]
@@ -114,12 +163,12 @@ class Chain(CompiledStructure):
     @staticmethod
     def argmax(data, i, w, work, loss_weight, label):
         """Viterbi; only best values go forward, the path is found again on the way back."""
-        _rows, offsets, truth, n_labels, stride, width, unit, _boundary = data
-        first, length = offsets[i], offsets[i + 1] - offsets[i]
+        stride, n_labels = data.stride, data.n_labels
+        first, length = data.offsets[i], data.offsets[i + 1] - data.offsets[i]
         coming = length * stride  # the best way to each label at each position, without its node
         best = 2 * length * stride  # and with it
-        T = width * stride
-        cost = w.dtype.type(loss_weight * unit[i])
+        T = data.n_nodes * stride
+        cost = w.dtype.type(loss_weight * data.unit[i])
         for t in range(length):
             here = t * stride
             if t == 0:
@@ -129,7 +178,7 @@ class Chain(CompiledStructure):
                 _max_plus(work, best + here - stride, w, T, stride, n_labels, coming + here)
                 for k in range(stride):
                     work[best + here + k] = work[coming + here + k] + work[here + k] + cost
-            work[best + here + truth[first + t]] -= cost
+            work[best + here + data.truth[first + t]] -= cost
         here = best + (length - 1) * stride
         last = 0
         for k in range(1, n_labels):
@@ -150,18 +199,17 @@ class Chain(CompiledStructure):
     @staticmethod
     def loss(data, i, label):
         """Hamming loss, times 1 / length when normalised."""
-        offsets, truth, unit = data[1], data[2], data[6]
-        first, length = offsets[i], offsets[i + 1] - offsets[i]
+        first = data.offsets[i]
         wrong = 0
-        for t in range(length):
-            wrong += label[t] != truth[first + t]
-        return wrong * unit[i]
+        for t in range(label.shape[0]):
+            wrong += label[t] != data.truth[first + t]
+        return wrong * data.unit[i]
 
     @staticmethod
     def score(data, i, w, work, label):
         """Node scores as prepared plus transitions."""
-        _rows, _offsets, _truth, _n_labels, stride, width, _unit, _boundary = data
-        T = width * stride
+        stride = data.stride
+        T = data.n_nodes * stride
         nodes = work[label[0]]
         pairs = w.dtype.type(0.0)
         for t in range(1, label.shape[0]):
@@ -170,12 +218,27 @@ class Chain(CompiledStructure):
         return nodes + pairs
 
     @staticmethod
+    def inner(data, i, a, b):
+        """Overlaps of rows with equal labels, equal pairs of neighbours, equal ends."""
+        start, length = data.starts[i], a.shape[0]
+        total = 0.0
+        for t in range(length):
+            row = start + t * length
+            for u in range(length):
+                if a[t] == b[u]:
+                    total += data.overlaps[row + u]
+                    total += t > 0 and u > 0 and a[t - 1] == b[u - 1]
+        if data.boundary:
+            total += (a[0] == b[0]) + (a[length - 1] == b[length - 1])
+        return total
+
+    @staticmethod
     def add_features(data, i, labels, scales, w):
         """Labels that share a position's label are summed first: each row is added once."""
-        rows, offsets, _truth, _n_labels, stride, width, _unit, has_boundary = data
-        first, length = offsets[i], offsets[i + 1] - offsets[i]
+        stride = data.stride
+        first, length = data.offsets[i], data.offsets[i + 1] - data.offsets[i]
         n_scales = scales.shape[0]
-        T = width * stride
+        T = data.n_nodes * stride
         ends = w.shape[0] - 2 * stride
         largest = 0.0
         for q in range(n_scales):
@@ -193,8 +256,8 @@ class Chain(CompiledStructure):
                     share += scales[r] if labels[r, t] == k else 0.0
                 if abs(share) <= 1e-15 * largest:  # cancelled up to rounding
                     continue
-                add_column(rows, first + t, share, w, stride, k)
-                if has_boundary:
+                add_column(data.rows, first + t, share, w, stride, k)
+                if data.boundary:
                     w[ends + k] += share * (t == 0)
                     w[ends + stride + k] += share * (t == length - 1)
         for q in range(n_scales):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from taut._jit import kernel
+from taut._lanes import stride_of
 from taut._linalg import (
     add_column,
     as_rows,
@@ -14,7 +15,6 @@ from taut._linalg import (
     prefetch_row,
     row_times,
     squared_norms,
-    strides,
 )
 from taut.data.arrays import as_matrix
 from taut.errors import InvalidData
@@ -92,7 +92,7 @@ class Multiclass(CompiledStructure):
         rows = as_rows(X, dense_above=0.7)
         n = n_rows(rows)
         truth = as_codes(y, n, self.n_classes)
-        stride = strides(self.n_classes)
+        stride = stride_of(self.n_classes, X.dtype)
         norms = squared_norms(rows) + self.bias**2
         return Blocks(
             data=(rows, truth, self.cost, float(self.bias), norms, stride),
@@ -163,11 +163,8 @@ class Multiclass(CompiledStructure):
 
     @staticmethod
     def inner(data, i, a, b):
-        """|(x, bias)|^2 times the overlap of e_y - e_a and e_y - e_b."""
-        y = data[1][i]
-        if a[0] == y or b[0] == y:
-            return 0.0
-        return data[4][i] * (2.0 if a[0] == b[0] else 1.0)
+        """|(x, bias)|^2 for a class with itself."""
+        return data[4][i] * (a[0] == b[0])
 
     @staticmethod
     def exact_step(data, i, work, weight, stiffness, alpha, change):

@@ -7,8 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from taut._jit import kernel
-from taut.planes import PlaneArrays, Planes, gram_of
+from taut.planes import PlaneArrays, Planes
 from taut.problem import Problem
 
 Arrays = dict[str, np.ndarray]
@@ -72,19 +71,6 @@ class BlockDual(ABC):
         """Give the truths what the dual variables lack of the blocks' weights."""
 
 
-@kernel
-def _plane_curvature(planes, out):
-    for i in range(planes.n_planes.shape[0]):
-        gram = gram_of(planes, i)
-        start = planes.slot[i]
-        total = 0.0
-        weight = 0.0
-        for q in range(1, planes.n_planes[i]):
-            total += planes.coef[start + q] * gram[q, q]
-            weight += planes.coef[start + q]
-        out[i] = total / weight if weight > 0.0 else 0.0
-
-
 class PlaneDual(BlockDual):
     """What the two forms with planes share: only how planes are found and applied differs."""
 
@@ -99,9 +85,7 @@ class PlaneDual(BlockDual):
         return self.planes.loss_sum
 
     def curvature(self):
-        out = np.empty(self.data.n_blocks)
-        _plane_curvature(self.planes.arrays, out)
-        return out
+        return self.planes.mean_squares()
 
     def revisitable(self):
         return (self.planes.arrays.n_planes > 1) & (self.weight > 0.0)

@@ -53,16 +53,21 @@ def _exact_vector(oracles):
     return exact_vector
 
 
-def _largest_inner(oracles):
+def _largest_squares(oracles):
     inner = oracles.inner
 
-    def largest_inner(data, all_labels, out):
+    def largest_squares(data, all_labels, offsets, truth, out):
+        """out[i] = the largest |psi|^2 of block i."""
         for i in range(out.shape[0]):
+            own = truth[offsets[i] : offsets[i + 1]]
+            base = inner(data, i, own, own)
             out[i] = 0.0
             for k in range(all_labels.shape[0]):
-                out[i] = max(out[i], inner(data, i, all_labels[k], all_labels[k]))
+                label = all_labels[k]
+                square = base + inner(data, i, label, label) - 2.0 * inner(data, i, label, own)
+                out[i] = max(out[i], square)
 
-    return largest_inner
+    return largest_squares
 
 
 def _exact_loss(oracles):
@@ -136,8 +141,10 @@ class EnumeratedDual(BlockDual):
         return float(loss(self.data.blocks.data, self.all_labels, self.alpha))
 
     def curvature(self):
-        out = np.empty(self.data.n_blocks)
-        self.data.kernel(_largest_inner)(self.data.blocks.data, self.all_labels, out)
+        blocks, out = self.data.blocks, np.empty(self.data.n_blocks)
+        self.data.kernel(_largest_squares)(
+            blocks.data, self.all_labels, blocks.offsets, blocks.truth, out
+        )
         return out
 
     def arrays(self):

@@ -8,36 +8,41 @@ import numpy as np
 
 from taut._jit import helper
 from taut._lanes import aligned_zeros
-from taut.planes import Planes, append, corrective_steps, gram_of, labels_of, make_room
+from taut.planes import (
+    Planes,
+    append,
+    corrective_steps,
+    gram_of,
+    labels_of,
+    make_room,
+    prefetch_places,
+    prefetch_planes,
+)
 from taut.problem import CompiledData, Problem
 from taut.solvers._block_duals.base import PlaneDual
 
+_AHEAD = 2  # visits between asking for a block's planes and using them
+
 
 def _gram_row(oracles):
-    """A function that fills row[q] = <psi(new), psi(q)> for q <= new."""
+    """A function that fills row[q] = <phi(new), phi(q)> for q <= new."""
     prepare, score, add_features = oracles.prepare, oracles.score, oracles.add_features
     inner = oracles.inner
 
-    def by_inner(data, i, truth, labels, new, buffers, row):
+    def by_inner(data, i, labels, new, buffers, row):
         for q in range(new + 1):
             row[q] = inner(data, i, labels[new], labels[q])
 
-    def by_scores(data, i, truth, labels, new, buffers, row):
-        """Scores against psi(new) as weights; `scratch` is zero, up to rounding, in between."""
-        scratch, work, signs = buffers.scratch, buffers.spare, buffers.change
-        size = truth.shape[0]
-        pair = buffers.chosen[: 2 * size].reshape((2, size))
-        for t in range(size):
-            pair[0, t] = truth[t]
-            pair[1, t] = labels[new, t]
-        signs[0], signs[1] = 1.0, -1.0
-        add_features(data, i, pair, signs[:2], scratch)
+    def by_scores(data, i, labels, new, buffers, row):
+        """Scores against phi(new) as weights; `scratch` is zero, up to rounding, in between."""
+        scratch, work, sign = buffers.scratch, buffers.spare, buffers.change[:1]
+        sign[0] = 1.0
+        add_features(data, i, labels[new : new + 1], sign, scratch)
         prepare(data, i, scratch, work)
-        base = score(data, i, scratch, work, truth)
         for q in range(new + 1):
-            row[q] = base - score(data, i, scratch, work, labels[q])
-        signs[0], signs[1] = -1.0, 1.0
-        add_features(data, i, pair, signs[:2], scratch)
+            row[q] = score(data, i, scratch, work, labels[q])
+        sign[0] = -1.0
+        add_features(data, i, labels[new : new + 1], sign, scratch)
 
     return helper(by_scores if inner is None else by_inner)
 
@@ -70,6 +75,7 @@ def _select(labels, values, count, factor, chosen, scales):
 
 def _plane_pass(oracles):
     prepare, argmax, score = oracles.prepare, oracles.argmax, oracles.score
+    ask_for = oracles.prefetch
     loss_of, add_features, gram_row = oracles.loss, oracles.add_features, _gram_row(oracles)
 
     def plane_pass(
@@ -85,6 +91,11 @@ def _plane_pass(oracles):
         violation, change, row = buffers.violation, buffers.change, buffers.row
         rounding = 100.0 * np.finfo(w.dtype).eps
         while progress[0] < order.shape[0]:
+            last = order.shape[0] - 1
+            prefetch_places(planes, order[min(progress[0] + 2 * _AHEAD, last)])
+            ahead = order[min(progress[0] + _AHEAD, last)]
+            prefetch_planes(planes, ahead)
+            ask_for(data, ahead)
             i = order[progress[0]]
             if (exact and not make_room(planes, i)) or planes.capacity[i] > row.shape[0]:
                 break
@@ -112,11 +123,12 @@ def _plane_pass(oracles):
                     worst = value
                     new = append(planes, i, found[:size], loss_of(data, i, found[:size]))
                     violation[new] = value
-                    gram_row(data, i, own, labels, new, buffers, row)
                     gram = gram_of(planes, i)
-                    for q in range(new + 1):
-                        gram[new, q] = row[q]
-                        gram[q, new] = row[q]
+                    for added in range(new if new > 1 else 0, new + 1):
+                        gram_row(data, i, labels, added, buffers, row)
+                        for q in range(added + 1):
+                            gram[added, q] = row[q]
+                            gram[q, added] = row[q]
                     count = new + 1
                 gap[i] = weight[i] * worst - mean
             loss, length = corrective_steps(planes, i, violation, stiffness, max_steps, change)
