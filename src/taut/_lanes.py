@@ -29,7 +29,10 @@ def stride_of(count: int, dtype: np.dtype | type) -> int:
 
 
 def aligned_zeros(size: int, dtype: np.dtype | type) -> np.ndarray:
-    """Zeros that begin at a cache line, so that no register is loaded from two of them."""
+    """Zeros that begin at a cache line of their own.
+
+    No register is then loaded from two lines, and no two threads write to one.
+    """
     line = 64
     space = np.zeros(size * np.dtype(dtype).itemsize + line, dtype=np.uint8)
     start = -space.ctypes.data % line

@@ -41,7 +41,8 @@ class PlaneArrays(NamedTuple):
     loss: np.ndarray
     gram: np.ndarray
     labels: np.ndarray
-    used: np.ndarray  # ends of the used parts: slots, gram, labels
+    used: np.ndarray  # where the free parts of the pools begin: slots, gram, labels
+    limit: np.ndarray  # and where they end
 
 
 @view
@@ -139,11 +140,7 @@ def make_room(planes, i):
     room = 2 * planes.capacity[i]
     slot, square, text = planes.used[0], planes.used[1], planes.used[2]
     ends = (slot + room, square + room * room, text + room * planes.label_size[i])
-    if (
-        ends[0] > planes.coef.shape[0]
-        or ends[1] > planes.gram.shape[0]
-        or ends[2] > planes.labels.shape[0]
-    ):
+    if ends[0] > planes.limit[0] or ends[1] > planes.limit[1] or ends[2] > planes.limit[2]:
         return False
     _copy_block(planes, i, planes, slot, square, text, room)
     planes.used[0], planes.used[1], planes.used[2] = ends
@@ -248,12 +245,16 @@ class Planes:
             gram=np.zeros(n * room * room),
             labels=np.zeros(room * int(offsets[-1]), dtype=np.int32),
             used=np.array([n * room, n * room * room, room * int(offsets[-1])], dtype=np.int64),
+            limit=np.array([n * room, n * room * room, room * int(offsets[-1])], dtype=np.int64),
         )
         self.arrays.coef[self.arrays.slot] = weight
         self.arrays.labels[_ranges(text, size)] = truth
 
-    def grow(self) -> None:
-        """Move everything into pools half as large again as what is in use."""
+    def grow(self, n_shares: int = 1) -> None:
+        """Move everything into pools half as large again as what is in use.
+
+        Each of `n_shares` parts of what is free then has room for any block's next doubling.
+        """
         old = self.arrays
         live = np.array(
             [
@@ -270,7 +271,7 @@ class Planes:
                 2 * (old.capacity * old.label_size).max(),
             ]
         )
-        slots, squares, texts = live + live // 2 + largest
+        slots, squares, texts = live + live // 2 + n_shares * largest
         room = old.capacity
         slot, square, text = (
             np.cumsum(size) - size for size in (room, room**2, room * old.label_size)
@@ -287,6 +288,7 @@ class Planes:
             gram=np.zeros(squares),
             labels=np.zeros(texts, dtype=np.int32),
             used=live,
+            limit=np.array([slots, squares, texts]),
         )
         for start, size, names in (
             ("slot", room, ("coef", "loss")),
@@ -297,6 +299,18 @@ class Planes:
             for name in names:
                 getattr(new, name)[: len(places)] = getattr(old, name)[places]
         self.arrays = new
+
+    def shares(self, n: int) -> list[PlaneArrays]:
+        """The same planes n times, each with a part of its own of what is free in the pools.
+
+        With more than one, nothing is free any more in `arrays` itself, until it grows.
+        """
+        if n == 1:
+            return [self.arrays]
+        begin, end = self.arrays.used.copy(), self.arrays.limit
+        self.arrays.used[:] = end
+        edges = [begin + (end - begin) * k // n for k in range(n + 1)]
+        return [self.arrays._replace(used=edges[k].copy(), limit=edges[k + 1]) for k in range(n)]
 
     def rescale(self, factor: np.ndarray) -> None:
         """Multiply block i's coefficients by factor[i]."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -103,7 +103,7 @@ class CompiledData:
             label = np.empty(blocks.label_size, dtype=np.int32)
             kernel(blocks.data, blocks.offsets, blocks.truth, w, work, label, first, last, out)
 
-        in_threads(run, self.n_blocks, n_jobs)
+        in_threads(run, *ranges(self.n_blocks, n_jobs))
         return out
 
     def predict(self, w: np.ndarray, n_jobs: int = 1) -> Sequence[Any]:
@@ -124,7 +124,7 @@ class CompiledData:
             work = aligned_zeros(blocks.work_size, w.dtype)
             kernel(blocks.data, blocks.offsets, padded, work, first, last, out)
 
-        in_threads(run, self.n_blocks, n_jobs)
+        in_threads(run, *ranges(self.n_blocks, n_jobs))
         return out
 
 
@@ -218,14 +218,24 @@ def bind(
     return PythonData(structure, X, y)
 
 
-def in_threads(run: Callable[[int, int], None], n: int, n_jobs: int) -> None:
-    """run(first, last) over ranges that cover 0..n, without the GIL one range per thread."""
-    if n_jobs == 1 or n < 2 * n_jobs:
-        run(0, n)
-        return
-    edges = np.linspace(0, n, n_jobs + 1).astype(int)
-    with ThreadPoolExecutor(n_jobs) as pool:
-        list(pool.map(run, edges[:-1], edges[1:]))
+@functools.cache
+def _pool(n_jobs: int) -> ThreadPoolExecutor:
+    """Threads that stay: starting them takes longer than a small pass."""
+    return ThreadPoolExecutor(n_jobs, thread_name_prefix="taut")
+
+
+def in_threads(run: Callable[..., Any], *arguments: Iterable[Any]) -> list[Any]:
+    """As list(map(run, *arguments)), all calls at once; they should run without the GIL."""
+    calls = list(zip(*arguments, strict=True))
+    if len(calls) == 1:
+        return [run(*calls[0])]
+    return list(_pool(len(calls)).map(lambda call: run(*call), calls))
+
+
+def ranges(n: int, n_jobs: int) -> tuple[np.ndarray, np.ndarray]:
+    """First and last + 1 of up to n_jobs ranges that cover 0..n."""
+    edges = np.linspace(0, n, min(n, n_jobs) + 1).astype(int)
+    return edges[:-1], edges[1:]
 
 
 class Problem:
@@ -299,9 +309,9 @@ class Problem:
 
     def primal_padded(self, w: np.ndarray) -> float:
         """P(w) for weights of float64 in the form that oracles see."""
-        return float(0.5 * w @ w + self.block_weight @ self.data.hinges(w, self.n_jobs))
+        return float(0.5 * (w @ w) + self.block_weight @ self.data.hinges(w, self.n_jobs))
 
     @staticmethod
     def dual(loss_sum: float, U: np.ndarray) -> float:
         """D of the dual variables whose summed losses and summed psi are given."""
-        return float(loss_sum - 0.5 * U @ U)
+        return float(loss_sum - 0.5 * (U @ U))

@@ -31,7 +31,10 @@ class CoordinateState(DualState):
         self.gap = np.full(n, np.inf)  # as seen at the last visit
         self.interval = np.ones(n, dtype=np.int64)
         self.due = np.full(n, -1, dtype=np.int64)  # the pass of the next visit; -1 for certain
-        self.rise = 0.0  # of the gaps of blocks that are left out, until they are seen again
+        # Blocks that are left out keep the gap that was last seen. What they turn out to have when
+        # they are seen again tells by how much such gaps rise in each pass, on average.
+        self.rise = 0.0
+        self.age = 0  # passes since the last visit, summed over the blocks
         self.part = 64  # blocks to visit without asking whether to go on
         self.n_weighted = int(np.count_nonzero(duals.weight))
         self.gap[duals.weight == 0.0] = 0.0
@@ -49,6 +52,7 @@ class CoordinateState(DualState):
     def wake(self) -> None:
         """Visit all blocks in the next pass with the oracle."""
         self.interval[:] = 1
+        self.age = 0
         self.due[self.duals.weight > 0.0] = -1
 
     def widen(self) -> None:
@@ -66,7 +70,7 @@ class CoordinateState(DualState):
             "gap": self.gap,
             "interval": self.interval,
             "due": self.due,
-            "counters": np.array([self.passes, self.loss_sum, self.rise]),
+            "counters": np.array([self.passes, self.loss_sum, self.rise, self.age]),
         }
         return own | self.duals.arrays()
 
@@ -76,8 +80,8 @@ class CoordinateState(DualState):
             self.widen()
         for name in ("w", "gap", "interval", "due"):
             getattr(self, name)[:] = arrays[name]
-        passes, self.loss_sum, self.rise = arrays["counters"].tolist()
-        self.passes = int(passes)
+        passes, self.loss_sum, self.rise, age = arrays["counters"].tolist()
+        self.passes, self.age = int(passes), int(age)
         self.duals.restore(arrays, np.ones(len(self.gap)))
 
     def hot_start(self, arrays: Arrays) -> None:
@@ -111,7 +115,7 @@ class DualCoordinate(Solver[CoordinateState]):
         Corrective steps per visit, where the block keeps planes.
     cached_passes : int, default=1
         Passes over the planes already found, without the oracle, between passes with it.
-    shrink : float, default=0.1
+    shrink : float, default=0.02
         A block with a gap below this fraction of the mean is visited less often; 0 visits all.
     max_interval : int, default=16
         The longest interval between visits, in passes with the oracle.
@@ -137,7 +141,7 @@ class DualCoordinate(Solver[CoordinateState]):
 
     max_steps: int = 6
     cached_passes: int = 1
-    shrink: float = 0.1
+    shrink: float = 0.02
     max_interval: int = 16
     sampling: str = "permutation"
     recentring: float | str = "auto"
@@ -174,14 +178,12 @@ class DualCoordinate(Solver[CoordinateState]):
         sums = np.array([state.loss_sum, 0.0])
         before = state.gap[order] if exact else state.gap[:0]
         visited = self._visit(state, order, stiffness, exact, sums, keep_going)
-        unseen = 0
         if exact:
             self._schedule(state, order[:visited], before)
-            unseen = state.n_weighted - visited
         state.passes += 1
         state.loss_sum = float(sums[0])
         return PassReport(
-            gap=float(state.gap.sum()) + state.rise * unseen,
+            gap=float(state.gap.sum()) + state.rise * state.age,
             movement=float(sums[1]),
             complete=exact and visited == len(order),
             oracle_calls=visited if exact else 0,
@@ -222,32 +224,33 @@ class DualCoordinate(Solver[CoordinateState]):
     def _schedule(self, state: CoordinateState, visited: np.ndarray, before: np.ndarray) -> None:
         """Set the next visit of the blocks just visited by how their gaps compare."""
         step = 1 + self.cached_passes * state.duals.cached_visits
-        rise = _set_visits(
+        rise, age = _set_visits(
             visited, before, state.gap, state.interval, state.due, state.passes, step, self.shrink,
             self.max_interval,
         )  # fmt: skip
-        if rise >= 0.0:
-            state.rise = rise
+        if age > 0:
+            state.rise = max(rise, 0.0) / age
+        state.age = max(state.age - age + state.n_weighted - len(visited), 0)
 
 
 @kernel
 def _set_visits(visited, before, gap, interval, due, now, step, shrink, longest):
     """A gap below `shrink` times the mean lengthens the interval; any other makes it 1.
 
-    Returns by how much the gaps of blocks that had been left out had risen, on average, since they
-    were last seen, or -1 where there are none.
+    Returns by how much the gaps of blocks that had been left out rose since they were last seen,
+    and for how many passes they had been.
     """
     mean = 0.0
     rise = 0.0
-    left_out = 0
+    age = 0
     for position in range(visited.shape[0]):
         i = visited[position]
         gap[i] = max(gap[i], 0.0)
         mean += gap[i] / visited.shape[0]
         if interval[i] > 1:
             rise += gap[i] - before[position]
-            left_out += 1
+            age += interval[i] - 1
     for i in visited:
         interval[i] = min(2 * interval[i] + 1, longest) if gap[i] < shrink * mean else 1
         due[i] = now + step * interval[i]
-    return max(rise, 0.0) / left_out if left_out > 0 else -1.0
+    return rise, age

@@ -85,6 +85,8 @@ class Blocks:
         Of w and of the scratch array while training; certificates are always of float64.
     use_inner : bool
         Whether `inner` pays for these data; otherwise inner products are made from scores.
+    mean_reads : int, optional
+        How many numbers of w `prepare` and `argmax` read, on average; all of w by default.
     """
 
     data: tuple
@@ -96,6 +98,12 @@ class Blocks:
     stride: int = 1
     dtype: type = np.float64
     use_inner: bool = True
+    mean_reads: int | None = None
+
+    @property
+    def reads(self) -> int:
+        """How many numbers of w a visit reads, on average."""
+        return self.size if self.mean_reads is None else self.mean_reads
 
     @property
     def size(self) -> int:

@@ -136,6 +136,7 @@ class Chain(CompiledStructure):
             stride=data.stride,
             dtype=matrix.dtype.type,
             use_inner=use_inner,
+            mean_reads=data.stride * rows[0].size // len(lengths),
         )
 
     def decode(self, labels, offsets):

@@ -103,6 +103,7 @@ class Multiclass(CompiledStructure):
             columns=self.n_classes,
             stride=stride,
             dtype=X.dtype.type,
+            mean_reads=stride * rows[0].size // n,
         )
 
     def decode(self, labels, offsets):

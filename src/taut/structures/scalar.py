@@ -66,6 +66,7 @@ class Scalar(CompiledStructure):
             offsets=np.arange(n + 1),
             truth=np.zeros(n, dtype=np.int32),
             dtype=X.dtype.type,
+            mean_reads=rows[0].size // n,
         )
 
     def decode(self, labels, offsets):

@@ -7,10 +7,13 @@ from typing import ClassVar
 
 import numpy as np
 
+from taut._lanes import aligned_zeros
 from taut.planes import PlaneArrays, Planes
-from taut.problem import Problem
+from taut.problem import Problem, in_threads
+from taut.solvers._block_duals.threads import Worker, alone, collect, together
 
 Arrays = dict[str, np.ndarray]
+_WORTHWHILE = 64  # visits per thread, below which one thread is faster
 
 
 class BlockDual(ABC):
@@ -22,11 +25,11 @@ class BlockDual(ABC):
     def __init__(self, problem: Problem) -> None:
         self.weight = problem.block_weight
         self.data = problem.data
+        self.n_jobs = problem.n_jobs
 
     def allocate(self, dtype: type) -> None:
         """Make what visits work with, for w of this type."""
 
-    @abstractmethod
     def visit(
         self,
         order: np.ndarray,
@@ -40,6 +43,47 @@ class BlockDual(ABC):
 
         sums[0] is the summed loss, sums[1] the summed squared length of the blocks' moves of U.
         """
+        n_threads = self.n_jobs if len(order) >= _WORTHWHILE * self.n_jobs else 1
+        parts = [order[k::n_threads] for k in range(n_threads)]
+        if n_threads == 1:
+            workers, own_sums = [alone(w)], [sums]
+        else:
+            before, workers = w.copy(), together(w, n_threads, self.news_interval)
+            own_sums = [aligned_zeros(len(sums), np.float64) for _ in workers]
+
+        def run(k: int) -> np.ndarray:
+            return self.visit_part(k, parts[k], workers[k], stiffness, exact, gap, own_sums[k])
+
+        while any(len(part) for part in parts):
+            parts = in_threads(run, range(n_threads))
+            if any(len(part) for part in parts):
+                self.make_space()
+        if n_threads > 1:
+            collect(w, before, workers)
+            sums += sum(own_sums)
+
+    @property
+    def news_interval(self) -> int:
+        """Visits between two exchanges of news among threads; 0 where they take too long."""
+        blocks = self.data.blocks
+        interval = max(8, 16 * blocks.size // max(blocks.reads, 1))
+        return interval if interval <= len(self.weight) // 64 else 0
+
+    @abstractmethod
+    def visit_part(
+        self,
+        number: int,
+        order: np.ndarray,
+        worker: Worker,
+        stiffness: float,
+        exact: bool,
+        gap: np.ndarray,
+        sums: np.ndarray,
+    ) -> np.ndarray:
+        """The visits of one thread; the blocks that it could not visit for lack of space."""
+
+    def make_space(self) -> None:
+        """Find more space for the dual variables; no visit is under way."""
 
     @abstractmethod
     def vector(self) -> np.ndarray:

@@ -8,6 +8,7 @@ from taut._jit import kernel
 from taut._lanes import aligned_zeros, prefetch
 from taut.problem import CompiledData, Problem
 from taut.solvers._block_duals.base import BlockDual
+from taut.solvers._block_duals.threads import exchange, until_exchange
 
 _AHEAD = 4  # visits between asking for a block's data and using them
 
@@ -16,22 +17,34 @@ def _exact_pass(oracles):
     prepare, exact_step, add_features = oracles.prepare, oracles.exact_step, oracles.add_features
     ask_for = oracles.prefetch
 
-    def exact_pass(data, all_labels, order, weight, w, stiffness, work, alpha, change, gap, sums):
+    def exact_pass(
+        data, all_labels, order, weight, worker, stiffness, work, alpha, change, gap, sums
+    ):
         """Visit blocks in order; the exact block step over all labels."""
         n_labels = all_labels.shape[0]
-        for position in range(order.shape[0]):
-            ahead = order[min(position + _AHEAD, order.shape[0] - 1)]
-            ask_for(data, ahead)
-            prefetch(alpha, ahead * n_labels)
-            i = order[position]
-            prepare(data, i, w, work)
-            gap[i], loss, length = exact_step(data, i, work, weight[i], stiffness, alpha[i], change)
-            if length > 0.0:
-                for k in range(n_labels):
-                    change[k] /= -stiffness
-                add_features(data, i, all_labels, change, w)
-            sums[0] += loss
-            sums[1] += length
+        last = order.shape[0] - 1
+        begin = 0
+        while begin <= last:
+            end = until_exchange(worker, begin, order.shape[0])
+            for position in range(begin, end):
+                ahead = order[min(position + _AHEAD, last)]
+                ask_for(data, ahead)
+                prefetch(alpha, ahead * n_labels)
+                i = order[position]
+                prepare(data, i, worker.w, work)
+                gap[i], loss, length = exact_step(
+                    data, i, work, weight[i], stiffness, alpha[i], change
+                )
+                if length > 0.0:
+                    for k in range(n_labels):
+                        change[k] /= -stiffness
+                    add_features(data, i, all_labels, change, worker.w)
+                    if worker.own.shape[0] > 0:
+                        add_features(data, i, all_labels, change, worker.own)
+                sums[0] += loss
+                sums[1] += length
+            exchange(worker)
+            begin = end
 
     return exact_pass
 
@@ -109,7 +122,6 @@ class EnumeratedDual(BlockDual):
         self.all_labels = self.data.structure.all_labels
         self.allocate(blocks.dtype)
         self.alpha = np.zeros((problem.n_blocks, len(self.all_labels)))
-        self.change = np.empty(len(self.all_labels))
         self.truth_place = np.empty(problem.n_blocks, dtype=np.int64)
         _find_truths(self.all_labels, blocks.truth, blocks.offsets, self.truth_place)
         self._give_truths(self.weight)
@@ -120,18 +132,28 @@ class EnumeratedDual(BlockDual):
         self.alpha[among, self.truth_place[among]] += amount[among]
 
     def allocate(self, dtype):
-        self.work = aligned_zeros(self.data.blocks.work_size, dtype)
+        size = self.data.blocks.work_size
+        self.buffers = [
+            (aligned_zeros(size, dtype), aligned_zeros(len(self.all_labels), np.float64)) for _ in range(self.n_jobs)
+        ]
 
-    def visit(self, order, w, stiffness, exact, gap, sums):
+    def visit_part(self, number, order, worker, stiffness, exact, gap, sums):
+        work, change = self.buffers[number]
         self.data.kernel(_exact_pass)(
-            self.data.blocks.data, self.all_labels, order, self.weight, w, stiffness, self.work,
-            self.alpha, self.change, gap, sums,
+            self.data.blocks.data, self.all_labels, order, self.weight, worker, stiffness, work,
+            self.alpha, change, gap, sums,
         )  # fmt: skip
+        return order[:0]
 
     def vector(self):
         U = aligned_zeros(self.data.size, np.float64)
         self.data.kernel(_exact_vector)(
-            self.data.blocks.data, self.all_labels, self.truth_place, self.alpha, self.change, U
+            self.data.blocks.data,
+            self.all_labels,
+            self.truth_place,
+            self.alpha,
+            np.empty(len(self.all_labels)),
+            U,
         )
         return U
 

@@ -20,6 +20,7 @@ from taut.planes import (
 )
 from taut.problem import CompiledData, Problem
 from taut.solvers._block_duals.base import PlaneDual
+from taut.solvers._block_duals.threads import exchange
 
 _AHEAD = 2  # visits between asking for a block's planes and using them
 
@@ -79,15 +80,15 @@ def _plane_pass(oracles):
     loss_of, add_features, gram_row = oracles.loss, oracles.add_features, _gram_row(oracles)
 
     def plane_pass(
-        data, offsets, truth, order, weight, w, stiffness, exact, max_steps, planes, buffers, gap,
-        sums, progress,
+        data, offsets, truth, order, weight, worker, stiffness, exact, max_steps, planes, buffers,
+        gap, sums, progress,
     ):  # fmt: skip
         """Visit blocks in order from progress[0]; stop before one whose planes lack room.
 
         A visit: violations of the stored planes; the oracle's plane, when `exact` and when it beats
         them; corrective steps. progress[0] is the next position.
         """
-        work, found = buffers.work, buffers.found
+        w, work, found = worker.w, buffers.work, buffers.found
         violation, change, row = buffers.violation, buffers.change, buffers.row
         rounding = 100.0 * np.finfo(w.dtype).eps
         while progress[0] < order.shape[0]:
@@ -104,6 +105,8 @@ def _plane_pass(oracles):
             labels = labels_of(planes, i)
             start = planes.slot[i]
             count = planes.n_planes[i]
+            if worker.interval > 0 and progress[0] % worker.interval == 0:
+                exchange(worker)
             prepare(data, i, w, work)
             base = score(data, i, w, work, own)
             violation[0] = 0.0
@@ -138,6 +141,8 @@ def _plane_pass(oracles):
             if kept > 0:
                 picked = buffers.chosen[: kept * size].reshape((kept, size))
                 add_features(data, i, picked, row[:kept], w)
+                if worker.own.shape[0] > 0:
+                    add_features(data, i, picked, row[:kept], worker.own)
             progress[0] += 1
 
     return plane_pass
@@ -191,47 +196,54 @@ class LabelledDual(PlaneDual):
 
     def allocate(self, dtype):
         by_inner = self.data.oracles.inner is not None
-        self.scratch = aligned_zeros(0 if by_inner else self.data.size, dtype)
-        self.buffers = self._buffers()
+        size = 0 if by_inner else self.data.size
+        self.scratch = [aligned_zeros(size, dtype) for _ in range(self.n_jobs)]
+        self._share()
 
-    def _buffers(self) -> _Buffers:
+    def _share(self) -> None:
+        """Give each worker its buffers, and its part of the free space for planes."""
+        self.buffers = [self._buffers(scratch) for scratch in self.scratch]
+        self.shares = self.planes.shares(self.n_jobs)
+
+    def _buffers(self, scratch: np.ndarray) -> _Buffers:
         blocks, most = self.data.blocks, 2 * int(self.planes.arrays.capacity.max())
         return _Buffers(
-            work=aligned_zeros(blocks.work_size, self.scratch.dtype),
-            spare=aligned_zeros(blocks.work_size, self.scratch.dtype),
-            scratch=self.scratch,
-            found=np.empty(blocks.label_size, dtype=np.int32),
-            violation=np.empty(most),
-            change=np.empty(most),
-            row=np.empty(most),
-            chosen=np.empty(most * blocks.label_size, dtype=np.int32),
+            work=aligned_zeros(blocks.work_size, scratch.dtype),
+            spare=aligned_zeros(blocks.work_size, scratch.dtype),
+            scratch=scratch,
+            found=aligned_zeros(blocks.label_size, np.int32),
+            violation=aligned_zeros(most, np.float64),
+            change=aligned_zeros(most, np.float64),
+            row=aligned_zeros(most, np.float64),
+            chosen=aligned_zeros(most * blocks.label_size, np.int32),
         )
 
-    def visit(self, order, w, stiffness, exact, gap, sums):
-        blocks, progress = self.data.blocks, np.zeros(1, dtype=np.int64)
-        plane_pass = self.data.kernel(_plane_pass)
-        while True:
-            plane_pass(
-                blocks.data, blocks.offsets, blocks.truth, order, self.weight, w, stiffness, exact,
-                self.max_steps, self.planes.arrays, self.buffers, gap, sums, progress,
-            )  # fmt: skip
-            if progress[0] == len(order):
-                return
-            if self.planes.arrays.capacity.max() > len(self.buffers.row):
-                self.buffers = self._buffers()
-            else:
-                self.planes.grow()
+    def visit_part(self, number, order, worker, stiffness, exact, gap, sums):
+        blocks, progress = self.data.blocks, aligned_zeros(1, np.int64)
+        self.data.kernel(_plane_pass)(
+            blocks.data, blocks.offsets, blocks.truth, order, self.weight, worker, stiffness,
+            exact, self.max_steps, self.shares[number], self.buffers[number], gap, sums, progress,
+        )  # fmt: skip
+        return order[progress[0] :]
+
+    def make_space(self):
+        if self.planes.arrays.capacity.max() > len(self.buffers[0].row):
+            self.buffers = [self._buffers(scratch) for scratch in self.scratch]
+        else:
+            self.planes.grow(self.n_jobs)
+            self.shares = self.planes.shares(self.n_jobs)
 
     def vector(self):
-        U, self.buffers = aligned_zeros(self.data.size, np.float64), self._buffers()
+        U, buffers = aligned_zeros(self.data.size, np.float64), self._buffers(self.scratch[0])
         plane_vector = self.data.kernel(_plane_vector)
-        plane_vector(self.data.blocks.data, self.planes.arrays, self.buffers, U)
+        plane_vector(self.data.blocks.data, self.planes.arrays, buffers, U)
         return U
 
     def arrays(self):
         # The scratch vector is zero only up to rounding, which an exact resumption must know.
-        return super().arrays() | {"scratch": self.scratch}
+        return super().arrays() | {"scratch": self.scratch[0]}
 
     def restore(self, arrays, factor):
         super().restore(arrays, factor)
-        self.scratch[:] = arrays["scratch"]
+        self.scratch[0][:] = arrays["scratch"]
+        self._share()

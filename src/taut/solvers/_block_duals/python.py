@@ -16,17 +16,19 @@ class PythonDual(PlaneDual):
 
     def __init__(self, problem: Problem, max_steps: int) -> None:
         super().__init__(problem, max_steps)
+        self.n_jobs = 1  # Python runs one thread at a time
         n = problem.n_blocks
         nothing = (np.empty(0, dtype=np.int64), np.empty(0))
         self.planes = Planes(self.weight, np.zeros(n, dtype=np.int32), np.arange(n + 1))
         self.psi: dict[int, tuple[np.ndarray, np.ndarray]] = {0: nothing}
 
-    def visit(self, order, w, stiffness, exact, gap, sums):
+    def visit_part(self, number, order, worker, stiffness, exact, gap, sums):
         for i in order:
-            sums += self._visit(i, w, stiffness, exact, gap)
+            sums += self._visit(i, worker.w, stiffness, exact, gap)
         if len(self.psi) > 2 * self.planes.arrays.n_planes.sum():
             live = set(self.planes.numbers().tolist())
             self.psi = {number: psi for number, psi in self.psi.items() if number in live}
+        return order[:0]
 
     def _visit(self, i, w, stiffness, exact, gap):
         while exact and not make_room(self.planes.arrays, i):
