@@ -154,6 +154,24 @@ def multiply_add(typing, a, number, b):
 
 
 @intrinsic
+def bump(typing, a, lane, number):
+    """A with `number` added in one lane, or as it is if there is no such lane."""
+
+    def generate(context, builder, signature, args):
+        vector = args[0].type
+        place = ir.VectorType(ir.IntType(a.dtype.bitwidth), vector.count)
+        lanes = ir.Constant(place, list(range(vector.count)))
+        lane_number = args[1]
+        if a.dtype.bitwidth < lane_number.type.width:
+            lane_number = builder.trunc(lane_number, place.element)
+        here = builder.icmp_signed("==", lanes, _spread(builder, lane_number, place))
+        change = builder.select(here, _spread(builder, args[2], vector), ir.Constant(vector, None))
+        return builder.fadd(args[0], change, flags=("fast",))
+
+    return a(a, types.int64, a.dtype), generate
+
+
+@intrinsic
 def maximum(typing, a, b):
     """The larger of a and b, lane by lane."""
 

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from numba.extending import overload
 
 from taut._jit import helper, kernel
-from taut._lanes import add, load, multiply_add, prefetch, store, width, zeros
+from taut._lanes import add, bump, load, multiply_add, prefetch, store, width, zeros
 
 Rows = tuple[np.ndarray, ...]
 _COMPILED_ONLY = "row operations are called from compiled functions, not from Python"
@@ -175,16 +175,61 @@ def _csr_times(rows, r, W, stride, out, at):
         _csr_strip(rows, r, W, stride, column, zeros(W, 1), out, at)
 
 
-def _dense_add_column(rows, r, scale, W, stride, column):
-    x = rows[0][r]
-    for j in range(x.shape[0]):
-        W[j * stride + column] += scale * x[j]
+@helper
+def _change_of_strip(labels, t, scales, column, zero):
+    """sum_q scales[q] e_labels[q, t] in the columns of a strip, and whether any label is there."""
+    change = zero
+    inside = False
+    for q in range(scales.shape[0]):
+        place = labels[q, t] - column
+        if scales[q] != 0.0 and 0 <= place < width(zero):
+            change = bump(change, place, scales[q])
+            inside = True
+    return change, inside
 
 
-def _csr_add_column(rows, r, scale, W, stride, column):
-    data, indices, indptr = rows
-    for p in range(indptr[r], indptr[r + 1]):
-        W[indices[p] * stride + column] += scale * data[p]
+@helper
+def _dense_add_strip(rows, r, labels, t, scales, W, stride, column, zero):
+    """Add the change of a strip of columns times each feature; the next column."""
+    change, inside = _change_of_strip(labels, t, scales, column, zero)
+    if inside:
+        x = rows[0][r]
+        for j in range(x.shape[0]):
+            place = j * stride + column
+            store(multiply_add(change, x[j], load(zero, W, place)), W, place)
+    return column + width(zero)
+
+
+@helper
+def _csr_add_strip(rows, r, labels, t, scales, W, stride, column, zero):
+    """Add the change of a strip of columns times each non-zero; the next column."""
+    change, inside = _change_of_strip(labels, t, scales, column, zero)
+    if inside:
+        data, indices, indptr = rows
+        for p in range(indptr[r], indptr[r + 1]):
+            place = indices[p] * stride + column
+            store(multiply_add(change, data[p], load(zero, W, place)), W, place)
+    return column + width(zero)
+
+
+def _dense_add_outer(rows, r, labels, t, scales, W, stride):
+    column = 0
+    while column + 4 * width(zeros(W, 1)) <= stride:
+        column = _dense_add_strip(rows, r, labels, t, scales, W, stride, column, zeros(W, 4))
+    if column + 2 * width(zeros(W, 1)) <= stride:
+        column = _dense_add_strip(rows, r, labels, t, scales, W, stride, column, zeros(W, 2))
+    if column < stride:
+        _dense_add_strip(rows, r, labels, t, scales, W, stride, column, zeros(W, 1))
+
+
+def _csr_add_outer(rows, r, labels, t, scales, W, stride):
+    column = 0
+    while column + 4 * width(zeros(W, 1)) <= stride:
+        column = _csr_add_strip(rows, r, labels, t, scales, W, stride, column, zeros(W, 4))
+    if column + 2 * width(zeros(W, 1)) <= stride:
+        column = _csr_add_strip(rows, r, labels, t, scales, W, stride, column, zeros(W, 2))
+    if column < stride:
+        _csr_add_strip(rows, r, labels, t, scales, W, stride, column, zeros(W, 1))
 
 
 def _dense_inner(rows, r, s):
@@ -263,9 +308,17 @@ def row_times(rows: Rows, r: int, W: np.ndarray, stride: int, out: np.ndarray, a
     raise TypeError(_COMPILED_ONLY)
 
 
-@_operation(_dense_add_column, _csr_add_column)
-def add_column(rows: Rows, r: int, scale: float, W: np.ndarray, stride: int, column: int) -> None:
-    """W[:, column] += scale x_r."""
+@_operation(_dense_add_outer, _csr_add_outer)
+def add_outer(
+    rows: Rows,
+    r: int,
+    labels: np.ndarray,
+    t: int,
+    scales: np.ndarray,
+    W: np.ndarray,
+    stride: int,
+) -> None:
+    """W[:, labels[q, t]] += scales[q] x_r for all q; strips without any of the labels are left."""
     raise TypeError(_COMPILED_ONLY)
 
 

@@ -104,7 +104,7 @@ def solve(
                 "the start belongs to other data: start from a solve of the same data, or from "
                 "nothing (warm_start=False)"
             )
-        run.state.hot_start(start)
+        run.hot_start(start)
     file = None
     if checkpoint is not None:
         weights = hashlib.sha256(problem.block_weight.tobytes()).hexdigest()
@@ -158,6 +158,13 @@ class _Run:
 
         if tol < _SINGLE:
             self.widen()
+
+    def hot_start(self, start: Arrays) -> None:
+        """Begin at the dual point of another solve; under the same weights also at its best w."""
+        self.state.hot_start(start)
+        if np.array_equal(start["weight"], self.problem.block_weight):
+            self.average[:], self.better = start["best_w"], "average"
+            self.verify()
 
     def widen(self) -> None:
         """Go on in float64, where the data's single precision is not enough."""
@@ -303,7 +310,7 @@ class _Run:
     def read_state(self) -> Arrays:
         """The dual point, and the data that it belongs to."""
         digest = np.frombuffer(self.problem.data_digest, dtype=np.uint8)
-        return self.state.arrays() | {_DIGEST: digest}
+        return self.state.arrays() | {_DIGEST: digest, "best_w": self.best_w}
 
     def save(self, file: CheckpointFile) -> None:
         """Save a checkpoint; a full disk is no reason to lose the run."""

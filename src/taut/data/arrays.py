@@ -27,7 +27,7 @@ _FLOATS = [np.float64, np.float32]
 _MAX_FEATURES = 2**31 - 1
 
 
-def as_matrix(X: Any, name: str = "X") -> Matrix:
+def as_matrix(X: Any, name: str = "X", *, finite: bool = True) -> Matrix:
     """Check a matrix of numbers and give it the layout that compiled code reads.
 
     Parameters
@@ -36,6 +36,8 @@ def as_matrix(X: Any, name: str = "X") -> Matrix:
         Sparse input of any format.
     name : str
         What errors call it.
+    finite : bool, default=True
+        Whether to look for NaN and infinity.
 
     Returns
     -------
@@ -61,7 +63,8 @@ def as_matrix(X: Any, name: str = "X") -> Matrix:
     taut.errors.InvalidData: X contains NaN at row 1, column 1; drop or impute such rows
     """
     matrix = _as_layout(X, name)
-    _check_finite(matrix, name)
+    if finite:
+        _check_finite(matrix, name)
     return matrix
 
 

@@ -119,10 +119,10 @@ class StructuralEstimator(BaseEstimator):
         self.callbacks = callbacks
         self.checkpoint = checkpoint
 
-    def _matrix(self, X: Any) -> Matrix:
+    def _matrix(self, X: Any, *, finite: bool = True) -> Matrix:
         """X, checked, with the features that fit saw."""
         check_is_fitted(self)
-        matrix = as_matrix(X)
+        matrix = as_matrix(X, finite=finite)
         self._check_columns(X, matrix)
         return matrix
 

@@ -87,7 +87,16 @@ class LinearClassifier(ClassifierMixin, StructuralEstimator):
         return share_right(predicted, as_labels(y, len(predicted)), weight)
 
     def _scores(self, X: Any) -> np.ndarray:
-        return safe_sparse_dot(self._matrix(X), self.coef_.T, dense_output=True) + self.intercept_
+        """Scores of all classes, of the type of X."""
+        matrix = self._matrix(X, finite=False)
+        with np.errstate(invalid="ignore", over="ignore"):
+            coef = self.coef_.T.astype(matrix.dtype, copy=False)
+            scores = safe_sparse_dot(matrix, coef, dense_output=True)
+            scores += self.intercept_.astype(matrix.dtype, copy=False)
+        # NaN and infinity in X show in the scores, which are far fewer.
+        if not np.isfinite(scores).all():
+            self._matrix(X)
+        return scores
 
 
 @documented

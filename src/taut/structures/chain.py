@@ -8,7 +8,7 @@ import numpy as np
 
 from taut._jit import helper, kernel
 from taut._lanes import load, maximum, shift, store, stride_of, width, zeros
-from taut._linalg import Rows, add_column, as_rows, prefetch_row, row_inner, row_times
+from taut._linalg import Rows, add_outer, as_rows, prefetch_row, row_inner, row_times
 from taut.data.arrays import as_matrix
 from taut.errors import InvalidData
 from taut.structures.base import Blocks, CompiledStructure, as_codes
@@ -235,33 +235,26 @@ class Chain(CompiledStructure):
 
     @staticmethod
     def add_features(data, i, labels, scales, w):
-        """Labels that share a position's label are summed first: each row is added once."""
-        stride = data.stride
+        """Each row is added once, for all labels at its position together."""
+        stride, n_scales = data.stride, scales.shape[0]
         first, length = data.offsets[i], data.offsets[i + 1] - data.offsets[i]
-        n_scales = scales.shape[0]
         T = data.n_nodes * stride
         ends = w.shape[0] - 2 * stride
+        total = 0.0
         largest = 0.0
         for q in range(n_scales):
+            total += scales[q]
             largest = max(largest, abs(scales[q]))
+        cancels = abs(total) <= 1e-15 * largest
         for t in range(length):
-            for q in range(n_scales):
-                k = labels[q, t]
-                seen = False
-                for r in range(q):
-                    seen |= labels[r, t] == k
-                if seen:
-                    continue
-                share = scales[q]
-                for r in range(q + 1, n_scales):
-                    share += scales[r] if labels[r, t] == k else 0.0
-                if abs(share) <= 1e-15 * largest:  # cancelled up to rounding
-                    continue
-                add_column(data.rows, first + t, share, w, stride, k)
-                if data.boundary:
-                    w[ends + k] += share * (t == 0)
-                    w[ends + stride + k] += share * (t == length - 1)
+            equal = True
+            for q in range(1, n_scales):
+                equal &= labels[q, t] == labels[0, t]
+            if not (equal and cancels):
+                add_outer(data.rows, first + t, labels, t, scales, w, stride)
         for q in range(n_scales):
-            if scales[q] != 0.0:
-                for t in range(1, length):
-                    w[T + labels[q, t - 1] * stride + labels[q, t]] += scales[q]
+            for t in range(1, length):
+                w[T + labels[q, t - 1] * stride + labels[q, t]] += scales[q]
+            if data.boundary:
+                w[ends + labels[q, 0]] += scales[q]
+                w[ends + stride + labels[q, length - 1]] += scales[q]

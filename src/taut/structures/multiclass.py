@@ -9,7 +9,7 @@ import numpy as np
 from taut._jit import kernel
 from taut._lanes import stride_of
 from taut._linalg import (
-    add_column,
+    add_outer,
     as_rows,
     n_rows,
     prefetch_row,
@@ -37,14 +37,13 @@ def project_on_simplex(point, total):
     for k in range(size):
         point[k] -= largest
     threshold = -total
-    kept = size + 1
+    kept = size + 1.0
     while True:
         above = 0.0
-        count = 0
-        for k in range(size):
-            if point[k] > threshold:
-                above += point[k]
-                count += 1
+        count = 0.0
+        for k in range(size):  # without branches: which entries are kept is hard to predict
+            above += point[k] if point[k] > threshold else 0.0
+            count += 1.0 if point[k] > threshold else 0.0
         if count == 0 or count >= kept:  # rounding alone could let the number rise again
             break
         kept = count
@@ -155,12 +154,11 @@ class Multiclass(CompiledStructure):
     def add_features(data, i, labels, scales, w):
         """Columns of the weight matrix += scale (x, bias), skipping zero scales."""
         rows, _truth, _cost, bias, _norms, stride = data
-        last = w.shape[0] - stride
-        for q in range(scales.shape[0]):
-            if scales[q] != 0.0:
-                add_column(rows, i, scales[q], w, stride, labels[q, 0])
-                if bias != 0.0:
-                    w[last + labels[q, 0]] += scales[q] * bias
+        add_outer(rows, i, labels, 0, scales, w, stride)
+        if bias != 0.0:
+            last = w.shape[0] - stride
+            for q in range(scales.shape[0]):
+                w[last + labels[q, 0]] += scales[q] * bias
 
     @staticmethod
     def inner(data, i, a, b):

@@ -134,7 +134,8 @@ class EnumeratedDual(BlockDual):
     def allocate(self, dtype):
         size = self.data.blocks.work_size
         self.buffers = [
-            (aligned_zeros(size, dtype), aligned_zeros(len(self.all_labels), np.float64)) for _ in range(self.n_jobs)
+            (aligned_zeros(size, dtype), aligned_zeros(len(self.all_labels), np.float64))
+            for _ in range(self.n_jobs)
         ]
 
     def visit_part(self, number, order, worker, stiffness, exact, gap, sums):
