@@ -76,6 +76,7 @@ class CompiledData:
         self.n_blocks = blocks.n_blocks
         self.n_features = blocks.n_features
         self.size = blocks.size
+        self.reads = blocks.reads
         self.dtype = blocks.dtype
         self.pad = blocks.pad
         self.unpad = blocks.unpad
@@ -144,7 +145,7 @@ class PythonData:
             return
         if len(y) != len(X):
             raise InvalidData(f"X has {len(X)} examples, y has {len(y)}: give one label to each")
-        self.n_features = self.size = len(self.features(0, self.truth[0]))
+        self.n_features = self.size = self.reads = len(self.features(0, self.truth[0]))
 
     @staticmethod
     def pad(w: np.ndarray) -> np.ndarray:

@@ -132,9 +132,9 @@ class EnumeratedDual(BlockDual):
         self.alpha[among, self.truth_place[among]] += amount[among]
 
     def allocate(self, dtype):
-        size = self.data.blocks.work_size
+        sizes = self.data.blocks.work_size, len(self.all_labels)
         self.buffers = [
-            (aligned_zeros(size, dtype), aligned_zeros(len(self.all_labels), np.float64))
+            (aligned_zeros(sizes[0], dtype), aligned_zeros(sizes[1], np.float64))
             for _ in range(self.n_jobs)
         ]
 
