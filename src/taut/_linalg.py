@@ -19,6 +19,7 @@ from taut._jit import helper, kernel
 from taut._lanes import add, bump, load, multiply_add, prefetch, store, width, zeros
 
 Rows = tuple[np.ndarray, ...]
+_FAR = 1024  # numbers to ask for ahead of their use; more would push out what is in use
 _COMPILED_ONLY = "row operations are called from compiled functions, not from Python"
 
 
@@ -156,80 +157,63 @@ def _csr_strip(rows, r, W, stride, column, zero, out, at):
 
 
 def _dense_times(rows, r, W, stride, out, at):
+    unit = width(zeros(W, 1))
     column = 0
-    while column + 4 * width(zeros(W, 1)) <= stride:
+    while column + 4 * unit <= stride:
         column = _dense_strip(rows, r, W, stride, column, zeros(W, 4), out, at)
-    if column + 2 * width(zeros(W, 1)) <= stride:
+    if column + 2 * unit <= stride:
         column = _dense_strip(rows, r, W, stride, column, zeros(W, 2), out, at)
     if column < stride:
         _dense_strip(rows, r, W, stride, column, zeros(W, 1), out, at)
 
 
 def _csr_times(rows, r, W, stride, out, at):
+    unit = width(zeros(W, 1))
     column = 0
-    while column + 4 * width(zeros(W, 1)) <= stride:
+    while column + 4 * unit <= stride:
         column = _csr_strip(rows, r, W, stride, column, zeros(W, 4), out, at)
-    if column + 2 * width(zeros(W, 1)) <= stride:
+    if column + 2 * unit <= stride:
         column = _csr_strip(rows, r, W, stride, column, zeros(W, 2), out, at)
     if column < stride:
         _csr_strip(rows, r, W, stride, column, zeros(W, 1), out, at)
 
 
 @helper
-def _change_of_strip(labels, t, scales, column, zero):
-    """sum_q scales[q] e_labels[q, t] in the columns of a strip, and whether any label is there."""
-    change = zero
-    inside = False
-    for q in range(scales.shape[0]):
-        place = labels[q, t] - column
-        if scales[q] != 0.0 and 0 <= place < width(zero):
-            change = bump(change, place, scales[q])
-            inside = True
-    return change, inside
+def _change(labels, t, scales, q, W):
+    """The change of the register of columns that label q is in; its first column.
 
-
-@helper
-def _dense_add_strip(rows, r, labels, t, scales, W, stride, column, zero):
-    """Add the change of a strip of columns times each feature; the next column."""
-    change, inside = _change_of_strip(labels, t, scales, column, zero)
-    if inside:
-        x = rows[0][r]
-        for j in range(x.shape[0]):
-            place = j * stride + column
-            store(multiply_add(change, x[j], load(zero, W, place)), W, place)
-    return column + width(zero)
-
-
-@helper
-def _csr_add_strip(rows, r, labels, t, scales, W, stride, column, zero):
-    """Add the change of a strip of columns times each non-zero; the next column."""
-    change, inside = _change_of_strip(labels, t, scales, column, zero)
-    if inside:
-        data, indices, indptr = rows
-        for p in range(indptr[r], indptr[r + 1]):
-            place = indices[p] * stride + column
-            store(multiply_add(change, data[p], load(zero, W, place)), W, place)
-    return column + width(zero)
+    None is left, and -1 is returned, where an earlier label is in the same register.
+    """
+    change = zeros(W, 1)
+    unit = width(change)
+    column = labels[q, t] // unit * unit
+    for r in range(scales.shape[0]):
+        place = labels[r, t] - column
+        if 0 <= place < unit:
+            if r < q:
+                return change, -1
+            change = bump(change, place, scales[r])
+    return change, column
 
 
 def _dense_add_outer(rows, r, labels, t, scales, W, stride):
-    column = 0
-    while column + 4 * width(zeros(W, 1)) <= stride:
-        column = _dense_add_strip(rows, r, labels, t, scales, W, stride, column, zeros(W, 4))
-    if column + 2 * width(zeros(W, 1)) <= stride:
-        column = _dense_add_strip(rows, r, labels, t, scales, W, stride, column, zeros(W, 2))
-    if column < stride:
-        _dense_add_strip(rows, r, labels, t, scales, W, stride, column, zeros(W, 1))
+    x = rows[0][r]
+    for q in range(scales.shape[0]):
+        change, column = _change(labels, t, scales, q, W)
+        if column >= 0:
+            for j in range(x.shape[0]):
+                place = j * stride + column
+                store(multiply_add(change, x[j], load(change, W, place)), W, place)
 
 
 def _csr_add_outer(rows, r, labels, t, scales, W, stride):
-    column = 0
-    while column + 4 * width(zeros(W, 1)) <= stride:
-        column = _csr_add_strip(rows, r, labels, t, scales, W, stride, column, zeros(W, 4))
-    if column + 2 * width(zeros(W, 1)) <= stride:
-        column = _csr_add_strip(rows, r, labels, t, scales, W, stride, column, zeros(W, 2))
-    if column < stride:
-        _csr_add_strip(rows, r, labels, t, scales, W, stride, column, zeros(W, 1))
+    data, indices, indptr = rows
+    for q in range(scales.shape[0]):
+        change, column = _change(labels, t, scales, q, W)
+        if column >= 0:
+            for p in range(indptr[r], indptr[r + 1]):
+                place = indices[p] * stride + column
+                store(multiply_add(change, data[p], load(change, W, place)), W, place)
 
 
 def _dense_inner(rows, r, s):
@@ -258,16 +242,19 @@ def _csr_inner(rows, r, s):
     return total
 
 
-def _dense_prefetch(rows, r):
-    prefetch(rows[0], r * rows[0].shape[1])
+def _dense_prefetch(rows, first, last):
+    columns = rows[0].shape[1]
+    for p in range(first * columns, min(last * columns, first * columns + _FAR), 8):
+        prefetch(rows[0], p)
 
 
-def _csr_prefetch(rows, r):
+def _csr_prefetch(rows, first, last):
     data, indices, indptr = rows
-    p = indptr[r]
-    prefetch(data, p)
-    prefetch(data, p + 8)
-    prefetch(indices, p)
+    start, end = indptr[first], min(indptr[last], indptr[first] + _FAR)
+    for p in range(start, end, 8):
+        prefetch(data, p)
+    for p in range(start, end, 16):
+        prefetch(indices, p)
 
 
 def _operation(dense, csr):
@@ -285,8 +272,8 @@ def _operation(dense, csr):
 
 
 @_operation(_dense_prefetch, _csr_prefetch)
-def prefetch_row(rows: Rows, r: int) -> None:
-    """Ask for the beginning of x_r; the processor's own prefetching goes on from there."""
+def prefetch_rows(rows: Rows, first: int, last: int) -> None:
+    """Ask for rows first..last - 1, or for the beginning of them if they are long."""
     raise TypeError(_COMPILED_ONLY)
 
 
@@ -318,7 +305,7 @@ def add_outer(
     W: np.ndarray,
     stride: int,
 ) -> None:
-    """W[:, labels[q, t]] += scales[q] x_r for all q; strips without any of the labels are left."""
+    """W[:, labels[q, t]] += scales[q] x_r for all q, one register of columns at a time."""
     raise TypeError(_COMPILED_ONLY)
 
 

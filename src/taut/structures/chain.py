@@ -8,7 +8,7 @@ import numpy as np
 
 from taut._jit import helper, kernel
 from taut._lanes import load, maximum, shift, store, stride_of, width, zeros
-from taut._linalg import Rows, add_outer, as_rows, prefetch_row, row_inner, row_times
+from taut._linalg import Rows, add_outer, as_rows, prefetch_rows, row_inner, row_times
 from taut.data.arrays import as_matrix
 from taut.errors import InvalidData
 from taut.structures.base import Blocks, CompiledStructure, as_codes
@@ -145,8 +145,8 @@ class Chain(CompiledStructure):
 
     @staticmethod
     def prefetch(data, i):
-        """The first row of the sequence."""
-        prefetch_row(data.rows, data.offsets[i])
+        """The rows of the sequence."""
+        prefetch_rows(data.rows, data.offsets[i], data.offsets[i + 1])
 
     @staticmethod
     def prepare(data, i, w, work):

@@ -12,7 +12,7 @@ from taut._linalg import (
     add_outer,
     as_rows,
     n_rows,
-    prefetch_row,
+    prefetch_rows,
     row_times,
     squared_norms,
 )
@@ -117,7 +117,7 @@ class Multiclass(CompiledStructure):
     @staticmethod
     def prefetch(data, i):
         """The block's row."""
-        prefetch_row(data[0], i)
+        prefetch_rows(data[0], i, i + 1)
 
     @staticmethod
     def prepare(data, i, w, work):

@@ -8,7 +8,7 @@ import numpy as np
 
 from taut._jit import helper
 from taut._lanes import prefetch
-from taut._linalg import add_row, as_rows, n_rows, prefetch_row, row_dot, squared_norms
+from taut._linalg import add_row, as_rows, n_rows, prefetch_rows, row_dot, squared_norms
 from taut.data.arrays import as_matrix
 from taut.errors import InvalidData
 from taut.structures.base import Blocks, CompiledStructure
@@ -82,7 +82,7 @@ class Scalar(CompiledStructure):
     def prefetch(data, i):
         """The block's numbers and its row."""
         prefetch(data[1], 3 * i)
-        prefetch_row(data[0], i)
+        prefetch_rows(data[0], i, i + 1)
 
     @staticmethod
     def prepare(data, i, w, work):

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from taut._jit import helper
 from taut._lanes import aligned_zeros
 from taut.planes import PlaneArrays, Planes
 from taut.problem import Problem, in_threads
@@ -14,6 +15,20 @@ from taut.solvers._block_duals.threads import Worker, alone, collect, together
 
 Arrays = dict[str, np.ndarray]
 _WORTHWHILE = 64  # visits per thread, below which one thread is faster
+
+
+@helper
+def select(labels, values, count, factor, chosen, scales):
+    """Gather the labels whose values are not zero, and factor times these; return how many."""
+    size = labels.shape[1]
+    kept = 0
+    for q in range(count):
+        if values[q] != 0.0:
+            for t in range(size):
+                chosen[kept * size + t] = labels[q, t]
+            scales[kept] = factor * values[q]
+            kept += 1
+    return kept
 
 
 class BlockDual(ABC):

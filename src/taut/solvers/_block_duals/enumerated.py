@@ -7,21 +7,20 @@ import numpy as np
 from taut._jit import kernel
 from taut._lanes import aligned_zeros, prefetch
 from taut.problem import CompiledData, Problem
-from taut.solvers._block_duals.base import BlockDual
+from taut.solvers._block_duals.base import BlockDual, select
 from taut.solvers._block_duals.threads import exchange, until_exchange
 
-_AHEAD = 4  # visits between asking for a block's data and using them
+_AHEAD = 2  # visits between asking for a block's data and using them
 
 
 def _exact_pass(oracles):
     prepare, exact_step, add_features = oracles.prepare, oracles.exact_step, oracles.add_features
     ask_for = oracles.prefetch
 
-    def exact_pass(
-        data, all_labels, order, weight, worker, stiffness, work, alpha, change, gap, sums
-    ):
+    def exact_pass(data, all_labels, order, weight, worker, stiffness, buffers, alpha, gap, sums):
         """Visit blocks in order; the exact block step over all labels."""
-        n_labels = all_labels.shape[0]
+        n_labels, size = all_labels.shape
+        work, change, scales, chosen = buffers
         last = order.shape[0] - 1
         begin = 0
         while begin <= last:
@@ -36,11 +35,11 @@ def _exact_pass(oracles):
                     data, i, work, weight[i], stiffness, alpha[i], change
                 )
                 if length > 0.0:
-                    for k in range(n_labels):
-                        change[k] /= -stiffness
-                    add_features(data, i, all_labels, change, worker.w)
+                    kept = select(all_labels, change, n_labels, -1.0 / stiffness, chosen, scales)
+                    picked = chosen[: kept * size].reshape((kept, size))
+                    add_features(data, i, picked, scales[:kept], worker.w)
                     if worker.own.shape[0] > 0:
-                        add_features(data, i, all_labels, change, worker.own)
+                        add_features(data, i, picked, scales[:kept], worker.own)
                 sums[0] += loss
                 sums[1] += length
             exchange(worker)
@@ -52,16 +51,21 @@ def _exact_pass(oracles):
 def _exact_vector(oracles):
     add_features = oracles.add_features
 
-    def exact_vector(data, all_labels, truth_place, alpha, scales, U):
+    def exact_vector(data, all_labels, truth_place, alpha, buffers, U):
         """U = sum_ik alpha_ik (phi(truth) - phi(k)); a truth that is no label has phi = 0."""
+        n_labels, size = all_labels.shape
+        _work, change, scales, chosen = buffers
         for i in range(alpha.shape[0]):
             total = 0.0
-            for k in range(alpha.shape[1]):
-                scales[k] = -alpha[i, k]
+            for k in range(n_labels):
+                change[k] = -alpha[i, k]
                 total += alpha[i, k]
             if truth_place[i] >= 0:
-                scales[truth_place[i]] += total
-            add_features(data, i, all_labels, scales, U)
+                change[truth_place[i]] += total
+            kept = select(all_labels, change, n_labels, 1.0, chosen, scales)
+            if kept > 0:
+                picked = chosen[: kept * size].reshape((kept, size))
+                add_features(data, i, picked, scales[:kept], U)
 
     return exact_vector
 
@@ -132,17 +136,21 @@ class EnumeratedDual(BlockDual):
         self.alpha[among, self.truth_place[among]] += amount[among]
 
     def allocate(self, dtype):
-        sizes = self.data.blocks.work_size, len(self.all_labels)
+        n_labels = len(self.all_labels)
         self.buffers = [
-            (aligned_zeros(sizes[0], dtype), aligned_zeros(sizes[1], np.float64))
+            (
+                aligned_zeros(self.data.blocks.work_size, dtype),
+                aligned_zeros(n_labels, np.float64),
+                aligned_zeros(n_labels, np.float64),
+                aligned_zeros(self.all_labels.size, np.int32),
+            )
             for _ in range(self.n_jobs)
         ]
 
     def visit_part(self, number, order, worker, stiffness, exact, gap, sums):
-        work, change = self.buffers[number]
         self.data.kernel(_exact_pass)(
-            self.data.blocks.data, self.all_labels, order, self.weight, worker, stiffness, work,
-            self.alpha, change, gap, sums,
+            self.data.blocks.data, self.all_labels, order, self.weight, worker, stiffness,
+            self.buffers[number], self.alpha, gap, sums,
         )  # fmt: skip
         return order[:0]
 
@@ -153,7 +161,7 @@ class EnumeratedDual(BlockDual):
             self.all_labels,
             self.truth_place,
             self.alpha,
-            np.empty(len(self.all_labels)),
+            self.buffers[0],
             U,
         )
         return U

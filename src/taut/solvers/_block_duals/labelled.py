@@ -19,7 +19,7 @@ from taut.planes import (
     prefetch_planes,
 )
 from taut.problem import CompiledData, Problem
-from taut.solvers._block_duals.base import PlaneDual
+from taut.solvers._block_duals.base import PlaneDual, select
 from taut.solvers._block_duals.threads import exchange
 
 _AHEAD = 2  # visits between asking for a block's planes and using them
@@ -58,20 +58,6 @@ def _is_stored(labels, count, found):
         if t == found.shape[0]:
             return True
     return False
-
-
-@helper
-def _select(labels, values, count, factor, chosen, scales):
-    """Gather the labels whose values are not zero, and factor times these; return how many."""
-    size = labels.shape[1]
-    kept = 0
-    for q in range(count):
-        if values[q] != 0.0:
-            for t in range(size):
-                chosen[kept * size + t] = labels[q, t]
-            scales[kept] = factor * values[q]
-            kept += 1
-    return kept
 
 
 def _plane_pass(oracles):
@@ -137,7 +123,7 @@ def _plane_pass(oracles):
             loss, length = corrective_steps(planes, i, violation, stiffness, max_steps, change)
             sums[0] += loss
             sums[1] += length
-            kept = _select(labels, change, count, -1.0 / stiffness, buffers.chosen, row)
+            kept = select(labels, change, count, -1.0 / stiffness, buffers.chosen, row)
             if kept > 0:
                 picked = buffers.chosen[: kept * size].reshape((kept, size))
                 add_features(data, i, picked, row[:kept], w)
@@ -163,7 +149,7 @@ def _plane_vector(oracles):
             for q in range(1, count):
                 values[q] = planes.coef[start + q]
                 values[0] -= values[q]
-            kept = _select(labels, values, count, -1.0, buffers.chosen, buffers.row)
+            kept = select(labels, values, count, -1.0, buffers.chosen, buffers.row)
             picked = buffers.chosen[: kept * size].reshape((kept, size))
             add_features(data, i, picked, buffers.row[:kept], U)
 
