@@ -4,14 +4,19 @@ import shutil
 import subprocess
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 import taut
-from taut import _jit
+from cases import STRUCTURES
+from own_structures import CompiledTags
+from taut import CompiledStructure, Problem, _jit, solve
 from taut.errors import CacheUnavailable
+from taut.structures import Chain, Multiclass, Scalar
 
 FIT = """
 import numpy as np
@@ -61,11 +66,18 @@ def stamp():
 def test_editing_any_source_changes_the_stamp(package_copy):
     before = stamp()
     assert stamp() == before
-    for source in ("planes.py", "structures/chain.py"):
+    for source in ("planes.py", "structures/chain.py", "_linalg.py"):
         (package_copy / source).write_text((package_copy / source).read_text() + "\n# edited\n")
         after = stamp()
         assert after != before
         before = after
+
+
+def test_editing_the_lanes_changes_the_stamp(package_copy):
+    before = stamp()
+    with (package_copy / "_lanes.py").open("a") as source:
+        source.write("\n# edited\n")
+    assert stamp() != before
 
 
 def double(x):
@@ -91,7 +103,7 @@ def test_a_stale_stamp_is_not_used(monkeypatch, tmp_path):
 def no_cache(monkeypatch):
     """No folder can be written to, as numba says it."""
 
-    def refuse(self, function, inside):
+    def refuse(self, function):
         raise RuntimeError("cannot cache function 'f': no locator available for file 'f.py'")
 
     monkeypatch.setattr(_jit._Cache, "__init__", refuse)
@@ -113,3 +125,222 @@ def test_code_typed_at_a_prompt_is_not_warned_about(no_cache):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert _jit.kernel(names["triple"])(2.0) == 6.0
+
+
+# Oracles of a user's own
+
+
+OWN = """
+import numpy as np
+from taut import CompiledStructure
+from taut.structures import Blocks
+
+class Own(CompiledStructure):
+    "One of three classes, whose loss is SCALE; phi is x in the place of the class."
+    def encode(self, X, y=None):
+        n = len(X)
+        y = np.zeros(n, dtype=np.int32) if y is None else np.array(y, dtype=np.int32)
+        return Blocks((X, y), 3 * X.shape[1], np.arange(n + 1), y, work_size=1)
+
+    def decode(self, labels, offsets):
+        return labels
+
+    @staticmethod
+    def score(data, i, w, work, label):
+        return np.dot(w.reshape((3, -1))[label[0]], data[0][i])
+
+    @staticmethod
+    def loss(data, i, label):
+        return SCALE * (label[0] != data[1][i])
+
+    @staticmethod
+    def argmax(data, i, w, work, loss_weight, label):
+        values = np.empty(3)
+        for k in range(3):
+            values[k] = np.dot(w.reshape((3, -1))[k], data[0][i])
+            values[k] += loss_weight * SCALE * (k != data[1][i])
+        label[0] = np.argmax(values)
+        return values[label[0]]
+
+    @staticmethod
+    def add_features(data, i, labels, scales, w):
+        W = w.reshape((3, -1))
+        for q in range(scales.shape[0]):
+            W[labels[q, 0]] += scales[q] * data[0][i]
+"""
+
+USE = """
+import importlib.util, sys
+from pathlib import Path
+import numpy as np
+from numba.core import event
+
+def loss(structure):
+    "The mean loss of the worst label: the primal at w = 0."
+    from taut import Problem
+    rng = np.random.default_rng(0)
+    problem = Problem(structure, rng.normal(size=(20, 4)), rng.integers(3, size=20))
+    return problem.primal(np.zeros(12)) / 20
+
+def own(path):
+    spec = importlib.util.spec_from_file_location("own", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["own"] = module
+    spec.loader.exec_module(module)
+    return module.Own()
+
+with event.install_recorder("numba:run_pass") as passes:
+    losses = [loss(own(path)) for path in sys.argv[1:]]
+print(len(passes.buffer), *losses)
+"""
+
+
+def written(path, scale):
+    """A user's module whose structure has this loss."""
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(OWN.replace("SCALE", str(scale)))
+    return path
+
+
+def output(environment, cache, *arguments):
+    """The numbers that another process prints."""
+    answer = subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        env=environment | {"NUMBA_CACHE_DIR": str(cache), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert answer.returncode == 0, answer.stderr
+    assert not answer.stderr
+    return [float(number) for number in answer.stdout.split()]
+
+
+@pytest.fixture
+def script(tmp_path):
+    path = tmp_path / "use.py"
+    path.write_text(USE)
+    return path
+
+
+def test_own_oracles_are_compiled_once_and_never_stale(environment, tmp_path, script):
+    cache, own = tmp_path / "cache", written(tmp_path / "a" / "own.py", 1.0)
+    compiled, *losses = output(environment, cache, script, own)
+    assert compiled > 0
+    assert losses == [1.0]
+    assert output(environment, cache, script, own) == [0, 1.0]
+    written(own, 3.0)
+    compiled, *losses = output(environment, cache, script, own)
+    assert compiled > 0
+    assert losses == [3.0]
+    # The file as it was before.
+    written(own, 1.0)
+    assert output(environment, cache, script, own) == [0, 1.0]
+
+
+def test_own_oracles_of_the_same_names_compiled_together(environment, tmp_path, script):
+    cache = tmp_path / "cache"
+    own = [written(tmp_path / name / "own.py", scale) for name, scale in (("a", 1.0), ("b", 2.0))]
+    for _ in range(2):
+        assert output(environment, cache, script, *own)[1:] == [1.0, 2.0]
+
+
+def test_own_oracles_of_the_same_names_compiled_apart(environment, tmp_path, script):
+    cache = tmp_path / "cache"
+    own = [written(tmp_path / name / "own.py", scale) for name, scale in (("a", 1.0), ("b", 2.0))]
+    assert output(environment, cache, script, own[0])[1:] == [1.0]
+    assert output(environment, cache, script, own[1])[1:] == [2.0]
+    assert output(environment, cache, script, *own)[1:] == [1.0, 2.0]
+
+
+TYPED = """
+import sys
+namespace = {}
+exec(open("use.py").read().split("with event")[0], namespace)
+losses = []
+for scale in sys.argv[1:]:
+    exec(open("own.py").read().replace("SCALE", scale), globals())
+    losses.append(namespace["loss"](Own()))
+print(*losses)
+"""
+
+
+def test_own_oracles_typed_at_a_prompt_are_never_stale(environment, tmp_path, script, monkeypatch):
+    """A cell of a notebook that is edited and run again, in the same process and the next one."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.py").write_text(OWN)
+    for scales in ((1.0, 2.0), (3.0,)):
+        assert output(environment, tmp_path / "cache", "-c", TYPED, *scales) == list(scales)
+
+
+def made_with(scale):
+    def oracle(x):
+        return scale * x
+
+    return oracle
+
+
+class OneOracle(NamedTuple):
+    oracle: Callable
+    absent: Callable | None = None
+
+
+def caller(oracles):
+    oracle = oracles.oracle
+    assert oracles.absent is None
+
+    def call(x):
+        return oracle(x)
+
+    return call
+
+
+def test_what_oracles_enclose_belongs_to_them(monkeypatch, tmp_path):
+    monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path))
+
+    def result(scale):
+        compiled = _jit.specialise(caller, OneOracle(made_with(scale)))
+        return compiled(3.0), sum(compiled._cache_hits.values())
+
+    assert result(2.0) == (6.0, 0)
+    assert result(5.0) == (15.0, 0)
+    assert result(2.0) == (6.0, 1)
+
+
+def test_the_same_oracles_are_compiled_in_once():
+    oracle = made_with(2.0)
+    assert _jit.specialise(caller, OneOracle(oracle)) is _jit.specialise(caller, OneOracle(oracle))
+
+
+class Allocating(CompiledTags):
+    """Its oracles make arrays, return one to each other, and overwrite what they have made."""
+
+    @staticmethod
+    def prepare(data, i, w, work):
+        X, truth = data
+        m = truth.shape[1]
+        work[:m] = X[i] @ w[: X.shape[1] * m].copy().reshape((-1, m))
+
+    @staticmethod
+    def loss(data, i, label):
+        wrong = np.zeros(label.shape[0])
+        for t in range(label.shape[0]):
+            wrong = wrong + (np.arange(label.shape[0]) == t) * (label[t] != data[1][i, t])
+        return wrong.sum()
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_oracles_may_make_arrays(n_jobs):
+    case = STRUCTURES["tags-compiled"]
+    X, y = case.data(np.arange(300) % case.n_blocks)
+    assert Allocating.allocates
+    problem = Problem(Allocating(3), X, y, n_jobs=n_jobs)
+    result = solve(problem, tol=1e-6, max_iter=5000, random_state=0).certificate
+    expected = solve(Problem(CompiledTags(3), X, y), tol=1e-6, max_iter=5000, random_state=0)
+    assert result.relative_gap <= 1e-6
+    assert result.primal == pytest.approx(expected.certificate.primal, rel=2e-6)
+
+
+def test_built_in_structures_make_no_arrays():
+    assert CompiledStructure.allocates
+    for structure in (Scalar, Multiclass, Chain):
+        assert not structure.allocates

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import types
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -37,7 +38,7 @@ def _package_stamp() -> str:
     digest = hashlib.sha256()
     for source in sorted(Path(__file__).parent.rglob("*.py")):
         text = source.read_bytes()
-        if b"_jit" in text or b"_linalg" in text:
+        if any(name in text for name in (b"_jit", b"_linalg", b"_lanes", b"numba")):
             digest.update(f"{source.name} {len(text)} ".encode() + text)
     return digest.hexdigest()
 
@@ -46,30 +47,53 @@ def _package_stamp() -> str:
 def _source_digest(function: Callable) -> str:
     """A digest of a function with the file that it is in, and of what it has enclosed."""
     source = Path(function.__code__.co_filename)
-    cells = tuple(cell.cell_contents for cell in function.__closure__ or ())
+    cells = [cell.cell_contents for cell in function.__closure__ or ()]
+    enclosed = [getattr(cell, "py_func", None) or cell for cell in cells]
+    names = [item.__qualname__ if callable(item) else item for item in enclosed]
     digest = hashlib.sha256(f"{function.__module__}.{function.__qualname__} ".encode())
-    digest.update(function.__code__.co_code + dumps(cells))
+    digest.update(dumps(names) + _code(function.__code__))
     digest.update(source.read_bytes() if source.is_file() else b"")
     return digest.hexdigest()
+
+
+def _code(code: types.CodeType) -> bytes:
+    """What a piece of code does, with its constants; code typed at a prompt has no file."""
+    parts = [code.co_code, repr(code.co_names).encode()]
+    for constant in code.co_consts:
+        inner = isinstance(constant, types.CodeType)
+        parts.append(_code(constant) if inner else repr(constant).encode())
+    return b" ".join(parts)
+
+
+def _renamed(function: Callable, variant: str = "") -> Callable:
+    """The same function with its digest in its name.
+
+    Two functions of one name, compiled by two processes and loaded by a third, would have the same
+    symbols, and the one that is loaded first would be called in the place of the other.
+    """
+    copy = types.FunctionType(function.__code__, function.__globals__, closure=function.__closure__)
+    copy.__module__, copy.__doc__ = function.__module__, function.__doc__
+    copy.__defaults__, copy.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
+    copy.__qualname__ = f"{function.__qualname__}_{_source_digest(function)[:16]}{variant}"
+    return copy
 
 
 class _Cache(FunctionCache):
     """A numba function cache whose freshness also covers the sources of this package.
 
-    A kernel with oracles inside is told from others by their sources: numba would compare the
-    compiled objects, which are new in each process.
+    A kernel with oracles inside is told from others by the digest in its name: numba would compare
+    the compiled objects that it encloses, which are new in each process.
     """
 
-    def __init__(self, function: Callable, inside: tuple[Callable, ...]) -> None:
+    def __init__(self, function: Callable) -> None:
         super().__init__(function)
         own = self._cache_file._source_stamp
         self._cache_file._source_stamp = (own, _package_stamp())
-        self._inside = inside
 
     def _index_key(self, sig: Any, codegen: Any) -> tuple:
-        if not self._inside:
+        if self._py_func.__closure__ is None:
             return super()._index_key(sig, codegen)
-        return (sig, codegen.magic_tuple(), tuple(map(_source_digest, self._inside)))
+        return (sig, codegen.magic_tuple(), self._py_func.__qualname__)
 
 
 @functools.cache
@@ -85,14 +109,13 @@ def _warn_once(reason: str) -> None:
 class _LazyCache:
     """Stands in for a dispatcher's cache until the first compilation: imports stay cheap."""
 
-    def __init__(self, function: Callable, inside: tuple[Callable, ...] = ()) -> None:
+    def __init__(self, function: Callable) -> None:
         self._function = function
-        self._inside = inside
 
     @functools.cached_property
     def _cache(self) -> Any:
         try:
-            return _Cache(self._function, self._inside)
+            return _Cache(self._function)
         except RuntimeError as error:
             # Code typed at a prompt has no file to be cached beside; that is nothing to warn about.
             if not self._function.__code__.co_filename.startswith("<"):
@@ -105,6 +128,7 @@ class _LazyCache:
 
 def kernel(function: Callable) -> Callable:
     """Compile `function` on first use, without the GIL, cached on disk; it makes no arrays."""
+    function = _renamed(function) if function.__closure__ else function
     dispatcher = numba.njit(**_OPTIONS, **_ALLOCATES_NOTHING)(function)
     dispatcher._cache = _LazyCache(function)
     return dispatcher
@@ -113,7 +137,7 @@ def kernel(function: Callable) -> Callable:
 @functools.cache
 def helper(function: Callable, allocates: bool = False) -> Callable:
     """Compile `function` as a part of compiled functions that call it; Python cannot."""
-    return numba.njit(**_OPTIONS, **_INSIDE, _nrt=allocates)(function)
+    return numba.njit(**_OPTIONS, **_INSIDE, _nrt=allocates)(_renamed(function, "a" * allocates))
 
 
 def view(function: Callable) -> Callable:
@@ -125,7 +149,7 @@ def view(function: Callable) -> Callable:
 def specialise(make: Callable, oracles: Any, allocates: bool = False) -> Callable:
     """The kernel that `make` builds around the oracles, a named tuple; None stays None."""
     inside = (oracle and helper(oracle, allocates) for oracle in oracles)
-    function = make(type(oracles)(*inside))
+    function = _renamed(make(type(oracles)(*inside)))
     dispatcher = numba.njit(**_OPTIONS, **_ALLOCATES_NOTHING)(function)
-    dispatcher._cache = _LazyCache(function, tuple(filter(None, oracles)))
+    dispatcher._cache = _LazyCache(function)
     return dispatcher

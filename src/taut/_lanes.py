@@ -162,8 +162,10 @@ def bump(typing, a, lane, number):
         place = ir.VectorType(ir.IntType(a.dtype.bitwidth), vector.count)
         lanes = ir.Constant(place, list(range(vector.count)))
         lane_number = args[1]
-        if a.dtype.bitwidth < lane_number.type.width:
-            lane_number = builder.trunc(lane_number, place.element)
+        if a.dtype.bitwidth < lane_number.type.width:  # saturated: far outside stays outside
+            most = lane_number.type(vector.count)
+            outside = builder.icmp_unsigned(">", lane_number, most)
+            lane_number = builder.trunc(builder.select(outside, most, lane_number), place.element)
         here = builder.icmp_signed("==", lanes, _spread(builder, lane_number, place))
         change = builder.select(here, _spread(builder, args[2], vector), ir.Constant(vector, None))
         return builder.fadd(args[0], change, flags=("fast",))

@@ -109,15 +109,16 @@ class CompiledData:
 
     def predict(self, w: np.ndarray, n_jobs: int = 1) -> Sequence[Any]:
         """The highest scoring label of each block, for weights without padding."""
-        return self.structure.decode(self._argmax(w, n_jobs), self.blocks.offsets)
+        return self.structure.decode(self.labels(w, n_jobs), self.blocks.offsets)
 
     def prediction_losses(self, w: np.ndarray) -> np.ndarray:
         """The loss of each block's prediction against its truth, for weights without padding."""
         blocks, out = self.blocks, np.empty(self.n_blocks)
-        self.kernel(_prediction_losses)(blocks.data, blocks.offsets, self._argmax(w), out)
+        self.kernel(_prediction_losses)(blocks.data, blocks.offsets, self.labels(w), out)
         return out
 
-    def _argmax(self, w: np.ndarray, n_jobs: int = 1) -> np.ndarray:
+    def labels(self, w: np.ndarray, n_jobs: int = 1) -> np.ndarray:
+        """The highest scoring labels of all blocks one after the other; no padding in w."""
         blocks, out = self.blocks, np.empty(self.blocks.offsets[-1], dtype=np.int32)
         kernel, padded = self.kernel(_argmaxes), self.pad(w)
 

@@ -12,7 +12,7 @@ from taut.data.arrays import as_sequences, check_sample_weight, holds_sequences
 from taut.data.labels import as_label_sequences, class_index, share_right
 from taut.errors import InvalidData
 from taut.estimators.base import StructuralEstimator, columns_of, documented
-from taut.problem import bind
+from taut.problem import CompiledData
 from taut.structures import Chain
 
 _LOSSES = {"hamming": False, "mean_hamming": True}
@@ -129,8 +129,9 @@ class ChainSVM(ClassifierMixin, StructuralEstimator):
         self._check_columns(X, matrix)
         w = np.concatenate([self.coef_.T.ravel(), self.transition_.ravel(), self.start_, self.end_])
         structure = Chain(len(self.classes_), boundary=True)
-        codes = bind(structure, (matrix, offsets)).predict(w, self._threads())
-        return self.classes_[np.concatenate(codes)], offsets
+        data = CompiledData(structure, structure.encode((matrix, offsets)))
+        codes = data.labels(w.astype(matrix.dtype, copy=False), self._threads())
+        return self.classes_[codes], offsets
 
 
 def _split(w: np.ndarray, labels: int, features: int) -> dict[str, np.ndarray]:
