@@ -34,6 +34,7 @@ _AVERAGING = 0.2  # weight of the newest w in the running average, once it has b
 _PRECISION = 1e-9  # relative gaps above this are never blamed on floating-point numbers
 _FLOOR = 1e-12  # relative gaps that rounding may hide from the estimate: verified whatever tol
 _PATIENCE = 20  # verifications without gain before precision is blamed
+_STAGNANT = 60  # passes without a gain of 2 % before single precision is blamed
 _SINGLE = 1e-5  # relative gaps below this are beyond w in single precision
 _TRUST = (1e-3, 10.0)  # bounds of true over estimated gap: one wrong estimate is no lasting verdict
 
@@ -155,6 +156,7 @@ class _Run:
         self.best_primal = math.inf
         self.best_dual = -math.inf
         self.fruitless = 0
+        self.least_gap, self.stagnant = math.inf, 0
 
         if tol < _SINGLE:
             self.widen()
@@ -231,6 +233,8 @@ class _Run:
         dual = self.state.loss_sum - 0.5 * square
         gap = report.gap + 0.5 * distance
         self.alignment = moved / report.movement if report.movement > 0.0 else 1.0
+        self.stagnant = 0 if gap < 0.98 * self.least_gap else self.stagnant + 1
+        self.least_gap = min(gap, self.least_gap)
         primal, exact = dual + gap, False
         if report.complete:
             self.averaged += 1
@@ -248,6 +252,8 @@ class _Run:
         )  # fmt: skip
         self.history.records.append(record)
         _log.debug("pass %d: primal %.6g, dual %.6g", record.iteration, primal, dual)
+        if self.stagnant >= _STAGNANT:
+            self.widen()
         return record
 
     def verify(self) -> None:
@@ -360,7 +366,7 @@ class _Run:
 
 _NUMBERS = (
     "alignment", "averaged", "iteration", "oracle_calls", "seconds", "overestimate", "best_primal",
-    "best_dual", "better", "fruitless",
+    "best_dual", "better", "fruitless", "least_gap", "stagnant",
 )  # fmt: skip
 
 

@@ -59,7 +59,8 @@ class BlockDual(ABC):
         sums[0] is the summed loss, sums[1] the summed squared length of the blocks' moves of U.
         """
         n_threads = self.n_jobs if len(order) >= _WORTHWHILE * self.n_jobs else 1
-        parts = [order[k::n_threads] for k in range(n_threads)]
+        # By number, because a block may be in `order` twice, and only one thread may have it.
+        parts = [order[order % n_threads == k] for k in range(n_threads)]
         if n_threads == 1:
             workers, own_sums = [alone(w)], [sums]
         else:
