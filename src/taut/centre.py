@@ -79,8 +79,8 @@ class MovingCentre:
     """
 
     def __init__(self, w: np.ndarray) -> None:
-        self.z = np.zeros_like(w)
-        self.U = np.zeros_like(w)
+        self.z = np.zeros(len(w), dtype=w.dtype)
+        self.U = np.zeros(len(w), dtype=w.dtype)
         self.kappa = 0.0
         self.limit = math.inf
         self.passes = 0

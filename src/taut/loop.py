@@ -141,7 +141,7 @@ class _Run:
         self.rng = rng
         self.state = solver.init(problem, rng)
         self.centre = MovingCentre(self.state.w)
-        self.average = np.zeros_like(self.state.w)
+        self.average: np.ndarray | None = None  # of w, from the second complete pass on
         self.alignment = 1.0
         self.averaged = 0
         self.history = History()
@@ -152,7 +152,7 @@ class _Run:
         # so the estimate is usually too high.
         self.overestimate = 0.5
         self.better = "w"  # of w and the running average, the one that was better last time
-        self.best_w = np.zeros_like(self.state.w)
+        self.best_w: np.ndarray | None = None
         self.best_primal = math.inf
         self.best_dual = -math.inf
         self.fruitless = 0
@@ -165,7 +165,7 @@ class _Run:
         """Begin at the dual point of another solve; under the same weights also at its best w."""
         self.state.hot_start(start)
         if np.array_equal(start["weight"], self.problem.block_weight):
-            self.average[:], self.better = start["best_w"], "average"
+            self.average, self.better = start["best_w"].astype(self.state.w.dtype), "average"
             self.verify()
 
     def widen(self) -> None:
@@ -173,8 +173,8 @@ class _Run:
         if self.state.w.dtype != np.float64:
             self.state.widen()
             self.centre.widen()
-            self.average = self.average.astype(np.float64)
-            self.best_w = self.best_w.astype(np.float64)
+            if self.average is not None:
+                self.average = self.average.astype(np.float64)
 
     def go(
         self,
@@ -238,7 +238,10 @@ class _Run:
         primal, exact = dual + gap, False
         if report.complete:
             self.averaged += 1
-            _blend(self.average, w, max(_AVERAGING, 1.0 / self.averaged))
+            if self.average is not None:
+                _blend(self.average, w, max(_AVERAGING, 1.0 / self.averaged))
+            elif self.averaged > 1:
+                self.average = w.copy()
             if self.overestimate * gap <= max(0.95 * self.tol, _FLOOR) * primal:
                 self.verify()
                 primal, dual, exact = self.best_primal, self.best_dual, True
@@ -259,18 +262,22 @@ class _Run:
     def verify(self) -> None:
         """True bounds: the primal by all oracles, the dual from the dual variables."""
         before = relative(self.best_primal, self.best_dual)
-        U = self.state.dual_vector()
+        # The centre's own vector is about to be the same: a large w is not kept once more.
+        U = self.centre.U if self.centre.U.dtype == np.float64 else np.empty(len(self.centre.U))
+        self.state.dual_vector(U)
         self.centre.place(U, self.state.w)
         self.best_dual = max(self.best_dual, self.problem.dual(self.state.loss_sum, U))
-        candidates = {"w": self.state.w, "average": self.average}
+        candidates = {"w": self.state.w}
+        if self.average is not None:
+            candidates["average"] = self.average
         primals: dict[str, float] = {}
         for name in sorted(candidates, key=lambda name: name != self.better):
-            w = candidates[name].astype(np.float64, copy=False)
-            primals[name] = self.problem.primal_padded(w)
+            w = candidates[name]
+            primals[name] = self.problem.primal_padded(w.astype(np.float64, copy=False))
             self.oracle_calls += self.problem.n_blocks
             if primals[name] < self.best_primal:
                 self.best_primal = primals[name]
-                self.best_w[:] = candidates[name]
+                self.best_w = w if self.verdict() is not None else w.copy()
             # The other is rarely better by much: ask for it only where it could decide.
             if self.verdict() is not None or relative(primals[name], self.best_dual) > 2 * self.tol:
                 break
@@ -310,6 +317,7 @@ class _Run:
             peak_memory(),
         )  # fmt: skip
         _log.info("%s primal %.6g, dual %.6g", message, primal, dual)
+        assert self.best_w is not None
         w = self.problem.data.unpad(self.best_w)
         return Result(w, certificate, self.history, self.read_state)
 
@@ -333,12 +341,10 @@ class _Run:
     def snapshot(self) -> tuple[Arrays, dict[str, Any]]:
         """All that is needed to go on exactly from here."""
         arrays = {f"state.{name}": array for name, array in self.state.arrays().items()}
-        arrays |= {
-            "average": self.average,
-            "centre": self.centre.z,
-            "best_w": self.best_w,
-            "U": self.centre.U,
-        }
+        arrays |= {"centre": self.centre.z, "U": self.centre.U}
+        for name in ("average", "best_w"):
+            if getattr(self, name) is not None:
+                arrays[name] = getattr(self, name)
         meta = {
             "random": self.rng.bit_generator.state,
             "history": self.history.to_dict(),
@@ -349,13 +355,12 @@ class _Run:
 
     def resume(self, arrays: Arrays, meta: dict[str, Any]) -> None:
         """Go on from a snapshot."""
-        if arrays["average"].dtype != self.average.dtype:
+        if arrays["U"].dtype != self.state.w.dtype:
             self.widen()
         self.state.restore(
             {name[len("state.") :]: a for name, a in arrays.items() if name.startswith("state.")}
         )
-        self.average[:] = arrays["average"]
-        self.best_w[:] = arrays["best_w"]
+        self.average, self.best_w = arrays.get("average"), arrays.get("best_w")
         centre = {name: float(value) for name, value in meta["centre"].items()}
         self.centre.resume(arrays["centre"], arrays["U"], centre)
         self.rng.bit_generator.state = meta["random"]

@@ -52,8 +52,8 @@ class DualState(ABC):
     loss_sum: float
 
     @abstractmethod
-    def dual_vector(self) -> np.ndarray:
-        """U = sum_iy a_iy psi_i(y), computed afresh from the dual variables."""
+    def dual_vector(self, U: np.ndarray) -> None:
+        """U = sum_iy a_iy psi_i(y), of float64, computed afresh from the dual variables."""
 
     def wake(self) -> None:
         """The gap that the passes reported was too small: look at all blocks in the next one."""

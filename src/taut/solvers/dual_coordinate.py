@@ -40,10 +40,11 @@ class CoordinateState(DualState):
         self.gap[duals.weight == 0.0] = 0.0
         self.due[duals.weight == 0.0] = np.iinfo(np.int64).max
 
-    def dual_vector(self):
+    def dual_vector(self, U):
         """U, and the summed loss with it, computed afresh."""
         self.loss_sum = self.duals.loss_sum
-        return self.duals.vector()
+        U[:] = 0.0
+        self.duals.add_vector(U)
 
     def curvature(self) -> float:
         """Mean of C_i |psi_i|^2 over the blocks."""
@@ -89,7 +90,9 @@ class CoordinateState(DualState):
         old = arrays["weight"]
         self.duals.restore(arrays, self.duals.weight / np.where(old > 0.0, old, 1.0))
         self.duals.complete()
-        self.w[:] = self.dual_vector()
+        U = np.empty(len(self.w))
+        self.dual_vector(U)
+        self.w[:] = U
 
 
 @dataclass

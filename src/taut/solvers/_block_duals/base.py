@@ -101,8 +101,8 @@ class BlockDual(ABC):
         """Find more space for the dual variables; no visit is under way."""
 
     @abstractmethod
-    def vector(self) -> np.ndarray:
-        """U = sum of a psi, from the dual variables."""
+    def add_vector(self, U: np.ndarray) -> None:
+        """U += sum of a psi, from the dual variables."""
 
     @property
     @abstractmethod

@@ -154,17 +154,10 @@ class EnumeratedDual(BlockDual):
         )  # fmt: skip
         return order[:0]
 
-    def vector(self):
-        U = aligned_zeros(self.data.size, np.float64)
+    def add_vector(self, U):
         self.data.kernel(_exact_vector)(
-            self.data.blocks.data,
-            self.all_labels,
-            self.truth_place,
-            self.alpha,
-            self.buffers[0],
-            U,
+            self.data.blocks.data, self.all_labels, self.truth_place, self.alpha, self.buffers[0], U
         )
-        return U
 
     @property
     def loss_sum(self):

@@ -219,11 +219,9 @@ class LabelledDual(PlaneDual):
             self.planes.grow(self.n_jobs)
             self.shares = self.planes.shares(self.n_jobs)
 
-    def vector(self):
-        U, buffers = aligned_zeros(self.data.size, np.float64), self._buffers(self.scratch[0])
-        plane_vector = self.data.kernel(_plane_vector)
+    def add_vector(self, U):
+        buffers, plane_vector = self._buffers(self.scratch[0]), self.data.kernel(_plane_vector)
         plane_vector(self.data.blocks.data, self.planes.arrays, buffers, U)
-        return U
 
     def arrays(self):
         # The scratch vector is zero only up to rounding, which an exact resumption must know.

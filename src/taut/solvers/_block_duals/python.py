@@ -72,13 +72,11 @@ class PythonDual(PlaneDual):
         gram[new, : new + 1] = gram[: new + 1, new] = row
         return sparse
 
-    def vector(self):
-        U = np.zeros(self.data.n_features)
+    def add_vector(self, U):
         for i in range(self.data.n_blocks):
             start = self.planes.arrays.slot[i]
             for q, ((where, values), _loss) in enumerate(self._stored(i)):
                 U[where] += self.planes.arrays.coef[start + q] * values
-        return U
 
     def arrays(self):
         numbers = np.array(list(self.psi), dtype=np.int32)
