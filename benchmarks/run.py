@@ -11,7 +11,13 @@ from pathlib import Path
 
 from datasets import data_folder, parser
 
-SCRIPTS = ("start_up.py", "reference_optima.py")
+SCRIPTS = (
+    "start_up.py",
+    "reference_optima.py",
+    "linear_rivals.py",
+    "chunking.py",
+    "centre_rule.py",
+)
 
 
 def main():

@@ -141,7 +141,7 @@ class _Run:
         self.rng = rng
         self.state = solver.init(problem, rng)
         self.centre = MovingCentre(self.state.w)
-        self.average: np.ndarray | None = None  # of w, from the second complete pass on
+        self.average: np.ndarray | None = None  # of w, from the third complete pass on
         self.alignment = 1.0
         self.averaged = 0
         self.history = History()
@@ -240,7 +240,7 @@ class _Run:
             self.averaged += 1
             if self.average is not None:
                 _blend(self.average, w, max(_AVERAGING, 1.0 / self.averaged))
-            elif self.averaged > 1:
+            elif self.averaged > 2:
                 self.average = w.copy()
             if self.overestimate * gap <= max(0.95 * self.tol, _FLOOR) * primal:
                 self.verify()
