@@ -17,6 +17,10 @@ SCRIPTS = (
     "linear_rivals.py",
     "chunking.py",
     "centre_rule.py",
+    "threads.py",
+    "growth.py",
+    "prediction.py",
+    "tricks.py",
 )
 
 

@@ -107,7 +107,7 @@ def test_both_precisions_enclose_one_optimum(narrow, wide, C):
 
 def test_a_run_goes_on_after_it_is_widened(narrow):
     run = _Run(narrow.problem(10.0), DualCoordinate(), 1e-4, np.random.default_rng(0))
-    run.go(3, None, [], None)
+    run.go(7, None, [], None)
     vectors = [run.state.w.copy(), run.average.copy(), run.centre.z.copy()]
     best = run.best_primal, run.best_dual
     run.widen()
