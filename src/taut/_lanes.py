@@ -55,10 +55,10 @@ class _LanesModel(models.PrimitiveModel):
         super().__init__(dmm, fe_type, ir.VectorType(number, fe_type.count))
 
 
-def _pointer(context, builder, array_type, array, start):
-    """Where array[start] lies; the caller answers for the bounds."""
+def _pointer(context, builder, array_type, array, start, kind):
+    """Where array[start] lies, as a pointer to `kind`; the caller answers for the bounds."""
     view = context.make_array(array_type)(context, builder, array)
-    return builder.gep(view.data, [start])
+    return builder.bitcast(builder.gep(view.data, [start]), kind.as_pointer())
 
 
 def _spread(builder, number, vector):
@@ -95,9 +95,7 @@ def load(typing, like, array, start):
     """array[start : start + lanes], as many lanes as `like` has."""
 
     def generate(context, builder, signature, args):
-        vector = context.get_value_type(like)
-        place = _pointer(context, builder, array, args[1], args[2])
-        place = builder.bitcast(place, vector.as_pointer())
+        place = _pointer(context, builder, array, args[1], args[2], context.get_value_type(like))
         return builder.load(place, align=array.dtype.bitwidth // 8)
 
     return like(like, array, types.intp), generate
@@ -108,9 +106,7 @@ def store(typing, lanes, array, start):
     """array[start : start + lanes] = lanes."""
 
     def generate(context, builder, signature, args):
-        vector = context.get_value_type(lanes)
-        place = _pointer(context, builder, array, args[1], args[2])
-        place = builder.bitcast(place, vector.as_pointer())
+        place = _pointer(context, builder, array, args[1], args[2], args[0].type)
         builder.store(args[0], place, align=array.dtype.bitwidth // 8)
         return context.get_dummy_value()
 
@@ -189,8 +185,7 @@ def prefetch(typing, array, start):
     """Ask for the cache line of array[start], which will be read soon."""
 
     def generate(context, builder, signature, args):
-        place = _pointer(context, builder, array, args[0], args[1])
-        place = builder.bitcast(place, cgutils.voidptr_t)
+        place = _pointer(context, builder, array, args[0], args[1], ir.IntType(8))
         number = ir.IntType(32)
         function = cgutils.get_or_insert_function(
             builder.module,

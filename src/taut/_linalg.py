@@ -156,26 +156,20 @@ def _csr_strip(rows, r, W, stride, column, zero, out, at):
     return column + width(zero)
 
 
-def _dense_times(rows, r, W, stride, out, at):
-    unit = width(zeros(W, 1))
-    column = 0
-    while column + 4 * unit <= stride:
-        column = _dense_strip(rows, r, W, stride, column, zeros(W, 4), out, at)
-    if column + 2 * unit <= stride:
-        column = _dense_strip(rows, r, W, stride, column, zeros(W, 2), out, at)
-    if column < stride:
-        _dense_strip(rows, r, W, stride, column, zeros(W, 1), out, at)
+def _times(strip):
+    """All strips of a row of scores: four registers at a time, then what is left."""
 
+    def times(rows, r, W, stride, out, at):
+        unit = width(zeros(W, 1))
+        column = 0
+        while column + 4 * unit <= stride:
+            column = strip(rows, r, W, stride, column, zeros(W, 4), out, at)
+        if column + 2 * unit <= stride:
+            column = strip(rows, r, W, stride, column, zeros(W, 2), out, at)
+        if column < stride:
+            strip(rows, r, W, stride, column, zeros(W, 1), out, at)
 
-def _csr_times(rows, r, W, stride, out, at):
-    unit = width(zeros(W, 1))
-    column = 0
-    while column + 4 * unit <= stride:
-        column = _csr_strip(rows, r, W, stride, column, zeros(W, 4), out, at)
-    if column + 2 * unit <= stride:
-        column = _csr_strip(rows, r, W, stride, column, zeros(W, 2), out, at)
-    if column < stride:
-        _csr_strip(rows, r, W, stride, column, zeros(W, 1), out, at)
+    return times
 
 
 @helper
@@ -289,7 +283,7 @@ def add_row(rows: Rows, r: int, scale: float, w: np.ndarray) -> None:
     raise TypeError(_COMPILED_ONLY)
 
 
-@_operation(_dense_times, _csr_times)
+@_operation(_times(_dense_strip), _times(_csr_strip))
 def row_times(rows: Rows, r: int, W: np.ndarray, stride: int, out: np.ndarray, at: int) -> None:
     """out[at : at + stride] = x_r W."""
     raise TypeError(_COMPILED_ONLY)
