@@ -30,6 +30,7 @@ _SEARCHING = 10  # passes in which kappa changes quickly
 _FAST, _SLOW = 1.5, 1.03
 _PATIENCE = 40  # passes without a gain of 2 % before the centre is weakened
 _GAIN = 0.98
+_WORTHWHILE = 0.12  # kappa below which moving the centre costs more than it brings
 
 
 # Each of these reads its vectors once: beside a pass over sparse rows, w is the larger part of the
@@ -82,6 +83,7 @@ class MovingCentre:
         self.z = np.zeros(len(w), dtype=w.dtype)
         self.U = np.zeros(len(w), dtype=w.dtype)
         self.kappa = 0.0
+        self.wanted = 0.0  # kappa as the rule has it, worthwhile or not
         self.limit = math.inf
         self.passes = 0
         self.best_gap = math.inf
@@ -118,25 +120,28 @@ class MovingCentre:
         hundred times too small elsewhere. The limit is twice the curvature.
         """
         self.limit = 2.0 * max(1.0, curvature)
-        return math.sqrt(curvature)
+        self.wanted = math.sqrt(curvature)
+        return self._worthwhile()
+
+    def _worthwhile(self) -> float:
+        return self.wanted if self.wanted >= _WORTHWHILE else 0.0
 
     def next_strength(self, alignment: float, gap: float) -> float:
         """Kappa by how the last pass's visits added up; weakened if nothing helps."""
         self.passes += 1
         factor = _FAST if self.passes <= _SEARCHING else _SLOW
         low, high = _GOOD_ALIGNMENT
-        kappa = self.kappa
         if alignment < low:
-            kappa = min(factor * kappa, self.limit)
+            self.wanted = min(factor * self.wanted, self.limit)
         elif alignment > high:
-            kappa /= factor
+            self.wanted /= factor
         self.waited += 1
         if gap < _GAIN * self.best_gap:
             self.best_gap, self.waited = gap, 0
         elif self.waited > _PATIENCE:
-            kappa = self.limit = kappa / 3.0
+            self.wanted = self.limit = self.wanted / 3.0
             self.best_gap, self.waited = gap, 0
-        return kappa
+        return self._worthwhile()
 
     def settings(self) -> dict[str, float]:
         """Everything but the vectors."""
@@ -150,4 +155,4 @@ class MovingCentre:
             setattr(self, name, settings[name])
 
 
-_SETTINGS = ("kappa", "limit", "passes", "best_gap", "waited")
+_SETTINGS = ("kappa", "wanted", "limit", "passes", "best_gap", "waited")
