@@ -135,7 +135,7 @@ def main() -> None:
     for structure in (Tags(5), CompiledTags(5)):
         taut.check_structure(structure, X[:5], y[:5])
         taut.StructuredSVM(structure, C=0.1, max_iter=1, tol=1.0).fit(X, y)  # compile
-        model = taut.StructuredSVM(structure, C=0.1, tol=1e-4, random_state=0).fit(X, y)
+        model = taut.StructuredSVM(structure, C=0.1, tol=1e-6, random_state=0).fit(X, y)
         models[type(structure).__name__] = model
         proof = model.certificate_
         print(
