@@ -254,7 +254,7 @@ class Problem:
     sample_weight : array of shape (n_blocks,), optional
         C_i = C * sample_weight[i].
     n_jobs : int, default=1
-        Threads for passes over all blocks.
+        Threads for visits and for passes over all blocks.
 
     Examples
     --------

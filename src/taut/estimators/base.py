@@ -36,7 +36,7 @@ TRAINING_PARAMETERS = """C : float, default=1.0
     time_limit : float, optional
         Seconds after which training ends.
     n_jobs : int, default=1
-        Threads; -1 for all processors.
+        Threads; -1 for all processors. With more than one, runs of one seed differ within `tol`.
     random_state : int, RandomState or None
         Seed of the order of visits.
     verbose : int, default=0
