@@ -434,6 +434,20 @@ def test_arrays_keep_their_dtype(y):
 
 
 @pytest.mark.parametrize(
+    ("least", "dtype"),
+    [(-128, np.int8), (200, np.uint8), (-(2**63), np.int64), (2**64 - 60, np.uint64), (7, ">i4")],
+)
+def test_integers_close_together_are_numbered_as_by_sorting(least, dtype):
+    """At the ends of their ranges too, where differences wrap around."""
+    places = np.delete(np.arange(56), 3)[np.arange(110) * 7 % 55]
+    y = np.array([least + int(place) for place in places], dtype=dtype)
+    classes, codes = class_index(y)
+    assert classes.dtype == y.dtype
+    assert classes.tolist() == np.unique(y).tolist()
+    assert classes[codes].tolist() == y.tolist()
+
+
+@pytest.mark.parametrize(
     ("y", "dtype"),
     [
         (["b", "a"], "U1"),

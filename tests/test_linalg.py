@@ -212,13 +212,22 @@ def test_a_matrix_of_zeros_becomes_empty_rows(X):
     assert len(as_rows(X)) == 1
 
 
-def test_a_sparse_matrix_stays_as_it_is(dtype, rng):
-    """However full, and without a copy."""
-    X = sp.csr_array(rng.normal(size=(4, 3)).astype(dtype))
-    rows = as_rows(X, dense_above=0.1)
-    assert len(rows) == 3
-    assert np.shares_memory(rows[0], X.data)
-    assert_array_equal(as_csr(rows, X.shape).toarray(), X.toarray())
+@pytest.mark.parametrize(
+    ("share", "dense_above", "dense"),
+    [(0.9, 0.2, True), (0.9, 0.7, True), (0.6, 0.7, False), (0.4, 0.2, False), (1.0, 0.0, False)],
+)
+def test_a_sparse_matrix_becomes_dense_where_it_is_full(share, dense_above, dense, dtype, rng):
+    """Sparse below one half whatever is asked for, which bounds the memory; else without a copy."""
+    values = np.where(np.arange(200) < 200 * share, rng.uniform(1.0, 2.0, 200), 0.0)
+    X = sp.csr_array(rng.permutation(values).reshape(20, 10).astype(dtype))
+    rows = as_rows(X, dense_above)
+    assert len(rows) == (1 if dense else 3)
+    assert rows[0].dtype == dtype
+    if dense:
+        assert_array_equal(rows[0], X.toarray())
+    else:
+        assert np.shares_memory(rows[0], X.data)
+        assert_array_equal(as_csr(rows, X.shape).toarray(), X.toarray())
 
 
 def test_read_only_data_need_no_copy(kind, rng):

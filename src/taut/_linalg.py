@@ -19,6 +19,7 @@ from taut._jit import helper, kernel
 from taut._lanes import add, bump, load, multiply_add, prefetch, store, width, zeros
 
 Rows = tuple[np.ndarray, ...]
+_LEAST_FILLED = 0.5  # share of non-zeros from which a dense matrix takes little more than CSR
 _FAR = 1024  # numbers to ask for ahead of their use; more would push out what is in use
 _COMPILED_ONLY = "row operations are called from compiled functions, not from Python"
 
@@ -59,8 +60,12 @@ def as_rows(X: Any, dense_above: float = 0.0) -> Rows:
     """A validated matrix as the tuple of arrays that compiled code reads.
 
     A dense matrix with a smaller share of non-zeros than `dense_above` becomes CSR: pixels and
-    one-hot features are mostly zero, and zeros are work.
+    one-hot features are mostly zero, and zeros are work. A CSR matrix with a larger share becomes
+    dense if it takes little more memory then.
     """
+    filled = max(dense_above, _LEAST_FILLED) if dense_above > 0.0 else np.inf
+    if sp.issparse(X) and X.nnz >= filled * X.shape[0] * X.shape[1]:
+        return (X.toarray(),)
     if not sp.issparse(X):
         X = writable_alias(X)
         indptr = np.empty(X.shape[0] + 1, dtype=np.int64)
@@ -236,6 +241,18 @@ def _csr_inner(rows, r, s):
     return total
 
 
+def _dense_square(rows, r):
+    return row_inner(rows, r, r)
+
+
+def _csr_square(rows, r):
+    data, _indices, indptr = rows
+    total = 0.0
+    for p in range(indptr[r], indptr[r + 1]):
+        total += data[p] * data[p]
+    return total
+
+
 def _dense_prefetch(rows, first, last):
     columns = rows[0].shape[1]
     for p in range(first * columns, min(last * columns, first * columns + _FAR), 8):
@@ -309,10 +326,16 @@ def row_inner(rows: Rows, r: int, s: int) -> float:
     raise TypeError(_COMPILED_ONLY)
 
 
+@_operation(_dense_square, _csr_square)
+def row_square(rows: Rows, r: int) -> float:
+    """|x_r|^2."""
+    raise TypeError(_COMPILED_ONLY)
+
+
 @kernel
 def _squared_norms(rows, out):
     for r in range(out.shape[0]):
-        out[r] = row_inner(rows, r, r)
+        out[r] = row_square(rows, r)
 
 
 def squared_norms(rows: Rows) -> np.ndarray:

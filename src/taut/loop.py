@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from taut._jit import kernel
+from taut._lanes import aligned_zeros
 from taut.centre import MovingCentre
 from taut.checkpoint import Checkpoint, CheckpointFile
 from taut.errors import InvalidData
@@ -155,7 +156,9 @@ class _Run:
         self.best_w: np.ndarray | None = None
         self.best_primal = math.inf
         self.best_dual = -math.inf
+        self.verified_gap = math.inf
         self.fruitless = 0
+        self.scratch: np.ndarray | None = None
         self.least_gap, self.stagnant = math.inf, 0
 
         if tol < _SINGLE:
@@ -243,8 +246,9 @@ class _Run:
             elif self.averaged > 2:
                 self.average = w.copy()
             if self.overestimate * gap <= max(0.95 * self.tol, _FLOOR) * primal:
-                self.verify()
-                primal, dual, exact = self.best_primal, self.best_dual, True
+                exact = self.verify(dual)
+                primal = self.best_primal
+                dual = self.best_dual if exact else dual
                 if primal - dual > gap:
                     self.state.wake()
                 self.overestimate = float(np.clip((primal - dual) / gap, *_TRUST)) if gap else 1.0
@@ -259,33 +263,68 @@ class _Run:
             self.widen()
         return record
 
-    def verify(self) -> None:
-        """True bounds: the primal by all oracles, the dual from the dual variables."""
-        before = relative(self.best_primal, self.best_dual)
-        # The centre's own vector is about to be the same: a large w is not kept once more.
-        U = self.centre.U if self.centre.U.dtype == np.float64 else np.empty(len(self.centre.U))
-        self.state.dual_vector(U)
-        self.centre.place(U, self.state.w)
-        self.best_dual = max(self.best_dual, self.problem.dual(self.state.loss_sum, U))
+    def verify(self, dual: float | None = None) -> bool:
+        """True bounds: the primal by all oracles, the dual from the dual variables.
+
+        `dual` is its value as the passes added it up, which rounding may have changed a little. A
+        primal value too far from it can decide nothing, and the dual bound is then left as it was.
+        Returns whether it was not.
+        """
+        exact = dual is None
+        if dual is None:
+            dual, _ = self.true_dual()
+        dual = max(dual, self.best_dual)
         candidates = {"w": self.state.w}
         if self.average is not None:
             candidates["average"] = self.average
         primals: dict[str, float] = {}
         for name in sorted(candidates, key=lambda name: name != self.better):
             w = candidates[name]
-            primals[name] = self.problem.primal_padded(w.astype(np.float64, copy=False))
+            primals[name] = self.problem.primal_padded(self.wide(w))
             self.oracle_calls += self.problem.n_blocks
             if primals[name] < self.best_primal:
-                self.best_primal = primals[name]
-                self.best_w = w if self.verdict() is not None else w.copy()
+                self.best_primal, self.best_w = primals[name], w
             # The other is rarely better by much: ask for it only where it could decide.
-            if self.verdict() is not None or relative(primals[name], self.best_dual) > 2 * self.tol:
+            if not self.tol < relative(primals[name], dual) <= 2 * self.tol:
                 break
         self.better = min(primals, key=lambda name: primals[name])
-        gained = relative(self.best_primal, self.best_dual) < 0.9 * before
-        self.fruitless = 0 if gained or math.isinf(before) else self.fruitless + 1
+        if not exact and relative(self.best_primal, dual) <= max(1.1 * self.tol, _PRECISION):
+            dual, U = self.true_dual()
+            exact, dual = True, max(dual, self.best_dual)
+            if relative(self.best_primal, dual) > self.tol:
+                self.keep_best()
+                self.centre.place(U, self.state.w)
+        if exact:
+            self.best_dual = dual
+        if self.verdict() is None:
+            self.keep_best()
+        gap = relative(self.best_primal, dual)
+        self.fruitless = 0 if gap < 0.9 * self.verified_gap else self.fruitless + 1
+        self.verified_gap = min(gap, self.verified_gap)
         if self.fruitless >= _PATIENCE // 2:
             self.widen()
+        return exact
+
+    def true_dual(self) -> tuple[float, np.ndarray]:
+        """D and U, summed up afresh from the dual variables."""
+        # The centre's own vector is about to be the same: a large w is not kept once more.
+        U = self.centre.U if self.centre.U.dtype == np.float64 else self.wide(self.centre.U)
+        self.state.dual_vector(U)
+        return self.problem.dual(self.state.loss_sum, U), U
+
+    def keep_best(self) -> None:
+        """Let the best w be none of the vectors that passes change."""
+        if self.best_w is not None and id(self.best_w) in (id(self.state.w), id(self.average)):
+            self.best_w = self.best_w.copy()
+
+    def wide(self, vector: np.ndarray) -> np.ndarray:
+        """A vector as float64, in memory that the next call uses again."""
+        if vector.dtype == np.float64:
+            return vector
+        if self.scratch is None:
+            self.scratch = aligned_zeros(len(vector), np.float64)
+        self.scratch[:] = vector
+        return self.scratch
 
     def verdict(self) -> Status | None:
         """Whether the true bounds end the run."""
@@ -371,7 +410,7 @@ class _Run:
 
 _NUMBERS = (
     "alignment", "averaged", "iteration", "oracle_calls", "seconds", "overestimate", "best_primal",
-    "best_dual", "better", "fruitless", "least_gap", "stagnant",
+    "best_dual", "better", "verified_gap", "fruitless", "least_gap", "stagnant",
 )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ Every error names the argument, the row and the remedy.
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,6 +14,7 @@ from sklearn.utils import check_array
 from taut.errors import InvalidData, InvalidType
 
 __all__ = [
+    "Checked",
     "Matrix",
     "as_matrix",
     "as_sequences",
@@ -25,6 +26,12 @@ Matrix: TypeAlias = np.ndarray | sp.csr_array | sp.csr_matrix
 
 _FLOATS = [np.float64, np.float32]
 _MAX_FEATURES = 2**31 - 1
+
+
+class Checked(NamedTuple):
+    """A matrix that `as_matrix` returned: on the way into a structure it is not checked again."""
+
+    matrix: Matrix
 
 
 def as_matrix(X: Any, name: str = "X", *, finite: bool = True) -> Matrix:
@@ -62,6 +69,8 @@ def as_matrix(X: Any, name: str = "X", *, finite: bool = True) -> Matrix:
         ...
     taut.errors.InvalidData: X contains NaN at row 1, column 1; drop or impute such rows
     """
+    if isinstance(X, Checked):
+        return X.matrix
     matrix = _as_layout(X, name)
     if finite:
         _check_finite(matrix, name)

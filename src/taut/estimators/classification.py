@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.extmath import safe_sparse_dot
 
-from taut.data.arrays import Matrix, as_matrix, check_sample_weight
+from taut.data.arrays import Checked, Matrix, as_matrix, check_sample_weight
 from taut.data.labels import as_labels, class_index, class_weights, share_right
 from taut.errors import InvalidData
 from taut.estimators.base import (
@@ -73,11 +73,8 @@ class LinearClassifier(ClassifierMixin, StructuralEstimator):
         """`coef_` and `intercept_` from w, which is (features and bias) x columns."""
         W = w.reshape(-1, columns)
         if not self.fit_intercept:
-            return {"coef_": np.ascontiguousarray(W.T), "intercept_": np.zeros(columns)}
-        return {
-            "coef_": np.ascontiguousarray(W[:-1].T),
-            "intercept_": self.intercept_scaling * W[-1],
-        }
+            return {"coef_": W.T, "intercept_": np.zeros(columns)}
+        return {"coef_": W[:-1].T, "intercept_": self.intercept_scaling * W[-1]}
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of rows whose class is right."""
@@ -172,7 +169,7 @@ class BinarySVM(LinearClassifier):
                 f"{len(classes)} classes: use MulticlassSVM"
             )
         columns = columns_of(X, matrix)
-        w, fitted = self._train(Scalar(self._bias), matrix, 2.0 * codes - 1.0, weight)
+        w, fitted = self._train(Scalar(self._bias), Checked(matrix), 2.0 * codes - 1.0, weight)
         return self._keep(fitted | columns | {"classes_": classes} | self._split(w, 1))
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -251,7 +248,7 @@ class MulticlassSVM(LinearClassifier):
         matrix, classes, codes, weight = self._blocks(X, y, sample_weight)
         columns = columns_of(X, matrix)
         structure = Multiclass(len(classes), self.cost, self._bias)
-        w, fitted = self._train(structure, matrix, codes, weight)
+        w, fitted = self._train(structure, Checked(matrix), codes, weight)
         return self._keep(fitted | columns | {"classes_": classes} | self._split(w, len(classes)))
 
     def decision_function(self, X: Any) -> np.ndarray:

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from taut.data.arrays import as_sequences, check_sample_weight, holds_sequences
+from taut.data.arrays import Checked, as_sequences, check_sample_weight, holds_sequences
 from taut.data.labels import as_label_sequences, class_index, share_right
 from taut.errors import InvalidData
 from taut.estimators.base import StructuralEstimator, columns_of, documented
@@ -105,7 +105,7 @@ class ChainSVM(ClassifierMixin, StructuralEstimator):
         weight = check_sample_weight(sample_weight, len(offsets) - 1, unit="sequence")
         columns = columns_of(X, matrix)
         structure = Chain(len(classes), _LOSSES[self.loss], self.boundary)
-        w, fitted = self._train(structure, (matrix, offsets), codes, weight)
+        w, fitted = self._train(structure, (Checked(matrix), offsets), codes, weight)
         return self._keep(
             fitted | columns | {"classes_": classes} | _split(w, len(classes), matrix.shape[1])
         )
@@ -129,7 +129,7 @@ class ChainSVM(ClassifierMixin, StructuralEstimator):
         self._check_columns(X, matrix)
         w = np.concatenate([self.coef_.T.ravel(), self.transition_.ravel(), self.start_, self.end_])
         structure = Chain(len(self.classes_), boundary=True)
-        data = CompiledData(structure, structure.encode((matrix, offsets)))
+        data = CompiledData(structure, structure.encode((Checked(matrix), offsets)))
         codes = data.labels(w.astype(matrix.dtype, copy=False), self._threads())
         return self.classes_[codes], offsets
 

@@ -59,11 +59,11 @@ class BlockDual(ABC):
         sums[0] is the summed loss, sums[1] the summed squared length of the blocks' moves of U.
         """
         n_threads = self.n_jobs if len(order) >= _WORTHWHILE * self.n_jobs else 1
-        # By number, because a block may be in `order` twice, and only one thread may have it.
-        parts = [order[order % n_threads == k] for k in range(n_threads)]
         if n_threads == 1:
-            workers, own_sums = [alone(w)], [sums]
+            parts, workers, own_sums = [order], [alone(w)], [sums]
         else:
+            # By number, because a block may be in `order` twice, and only one thread may have it.
+            parts = [order[order % n_threads == k] for k in range(n_threads)]
             before, workers = w.copy(), together(w, n_threads, self.news_interval)
             own_sums = [aligned_zeros(len(sums), np.float64) for _ in workers]
 
