@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from taut._jit import kernel
 from taut._lanes import aligned_zeros, stride_of
 from taut._linalg import (
+    add_full_outer,
     add_outer,
     add_row,
     as_rows,
@@ -141,6 +142,26 @@ def test_rows_and_matrices(X, rows, dtype, weights, columns, rng):
             assert_array_equal(out[at + columns : at + stride], 0.0)
             assert_array_equal(out[:at], 77)
             assert_array_equal(out[at + stride :], 77)
+
+
+@kernel
+def _full(rows, r, scales, W, stride):
+    add_full_outer(rows, r, scales, W, stride)
+
+
+@pytest.mark.parametrize("columns", COLUMNS)
+def test_rows_and_all_columns(X, rows, dtype, weights, columns, rng):
+    """In some strips nothing changes, in others a single column does."""
+    x = X.astype(np.float64)
+    for r in range(len(X)):
+        for share in (0.0, 0.2, 1.0):
+            W = Padded(rng.normal(size=(X.shape[1], columns)), weights)
+            before = W.read()
+            scales = aligned_zeros(W.stride, weights)
+            scales[:columns] = rng.normal(size=columns) * (rng.random(columns) < share)
+            _full(rows, r, scales, W.flat, W.stride)
+            expected = before + np.outer(x[r], scales[:columns])
+            close(W.read(), expected, dtype, weights)
 
 
 @pytest.mark.parametrize("columns", COLUMNS)

@@ -319,6 +319,7 @@ def test_candidates_of_a_plain_structure_are_a_function():
 
 
 exact_step = numba.njit(Multiclass.exact_step)
+add_change = numba.njit(Multiclass.add_change)
 
 
 def wrong_gap(data, i, work, weight, stiffness, alpha, change):
@@ -354,6 +355,12 @@ def too_stiff(data, i, work, weight, stiffness, alpha, change):
     return exact_step(data, i, work, weight, 0.5 * stiffness, alpha, change)
 
 
+def forgetful(data, i, change, factor, work, w):
+    """Leaves out the last label."""
+    change[-1] = 0.0
+    add_change(data, i, change, factor, work, w)
+
+
 @pytest.mark.parametrize(
     ("attributes", "message"),
     [
@@ -364,6 +371,8 @@ def too_stiff(data, i, work, weight, stiffness, alpha, change):
         ({"exact_step": staticmethod(infeasible)}, r"the sum \S+, the block's weight is"),
         ({"exact_step": staticmethod(wasteful)}, r"alpha sums to \S+, the block's weight is"),
         ({"exact_step": staticmethod(too_stiff)}, r"moving \S+ of alpha from label \[\d\] to \[\d"),
+        ({"add_change": staticmethod(forgetful)}, r"adds 0 to feature \d+, while add_features"),
+        ({"add_change": None}, r"add_change on example 0: it is missing, and exact_step needs it"),
         ({"inner": None}, r"inner on example 0: it is missing, and exact_step needs it"),
         ({"all_labels": np.arange(4)[:, None]}, r"all_labels on example 0: dtype int64 and shape"),
         ({"all_labels": np.arange(4, dtype=np.int32)}, r"all_labels .* shape \(4,\), while"),

@@ -45,15 +45,14 @@ def _count(X, indptr):
 
 
 @kernel
-def _compress(X, data, indices, indptr):
-    """The non-zeros of X and their columns."""
+def _compress(X, data, indices):
+    """The non-zeros of X and their columns; both arrays have an entry to spare."""
+    p = 0
     for i in range(X.shape[0]):
-        p = indptr[i]
-        for j in range(X.shape[1]):
-            if X[i, j] != 0.0:
-                data[p] = X[i, j]
-                indices[p] = j
-                p += 1
+        for j in range(X.shape[1]):  # without branches: where zeros are is hard to predict
+            data[p] = X[i, j]
+            indices[p] = j
+            p += X[i, j] != 0.0
 
 
 def as_rows(X: Any, dense_above: float = 0.0) -> Rows:
@@ -72,9 +71,10 @@ def as_rows(X: Any, dense_above: float = 0.0) -> Rows:
         _count(X, indptr)
         if indptr[-1] >= dense_above * X.size:
             return (X,)
-        rows = np.empty(indptr[-1], dtype=X.dtype), np.empty(indptr[-1], dtype=np.int32), indptr
-        _compress(X, *rows)
-        return rows
+        size = indptr[-1] + 1
+        data, indices = np.empty(size, dtype=X.dtype), np.empty(size, dtype=np.int32)
+        _compress(X, data, indices)
+        return data[:-1], indices[:-1], indptr
     indptr = X.indptr.astype(np.int64, copy=False)
     return tuple(writable_alias(array) for array in (X.data, X.indices, indptr))
 
@@ -215,6 +215,51 @@ def _csr_add_outer(rows, r, labels, t, scales, W, stride):
                 store(multiply_add(change, data[p], load(change, W, place)), W, place)
 
 
+@helper
+def _any(scales, first, last):
+    found = False
+    for k in range(first, last):
+        found |= scales[k] != 0.0
+    return found
+
+
+@helper
+def _dense_add_strip(rows, r, scales, W, stride, column, zero):
+    """W += x_r (outer) scales in a strip of columns."""
+    x = rows[0][r]
+    change = load(zero, scales, column)
+    place = column
+    for j in range(x.shape[0]):
+        store(multiply_add(change, x[j], load(zero, W, place)), W, place)
+        place += stride
+
+
+@helper
+def _csr_add_strip(rows, r, scales, W, stride, column, zero):
+    """W += x_r (outer) scales in a strip of columns."""
+    data, indices, indptr = rows
+    change = load(zero, scales, column)
+    for p in range(indptr[r], indptr[r + 1]):
+        place = indices[p] * stride + column
+        store(multiply_add(change, data[p], load(zero, W, place)), W, place)
+
+
+def _add_full(strip):
+    """All strips that change: a cache line, which is two registers, at a time."""
+
+    def add_full(rows, r, scales, W, stride):
+        unit = width(zeros(W, 1))
+        column = 0
+        while column + 2 * unit <= stride:
+            if _any(scales, column, column + 2 * unit):
+                strip(rows, r, scales, W, stride, column, zeros(W, 2))
+            column += 2 * unit
+        if column < stride:
+            strip(rows, r, scales, W, stride, column, zeros(W, 1))
+
+    return add_full
+
+
 def _dense_inner(rows, r, s):
     a = rows[0][r]
     b = rows[0][s]
@@ -317,6 +362,12 @@ def add_outer(
     stride: int,
 ) -> None:
     """W[:, labels[q, t]] += scales[q] x_r for all q, one register of columns at a time."""
+    raise TypeError(_COMPILED_ONLY)
+
+
+@_operation(_add_full(_dense_add_strip), _add_full(_csr_add_strip))
+def add_full_outer(rows: Rows, r: int, scales: np.ndarray, W: np.ndarray, stride: int) -> None:
+    """W += x_r (outer) scales, where there are `stride` scales of the type of W."""
     raise TypeError(_COMPILED_ONLY)
 
 

@@ -53,6 +53,15 @@ def _inner_products(oracles):
     return inner_products
 
 
+def _add_change(oracles):
+    add_change = oracles.add_change
+
+    def add(data, i, change, factor, work, w):
+        add_change(data, i, change, factor, work, w)
+
+    return add
+
+
 def _exact_step(oracles):
     prepare, exact_step = oracles.prepare, oracles.exact_step
 
@@ -194,6 +203,7 @@ class CompiledExample(Example):
         if self.structure.exact_step is not None:
             for w in weights:
                 self._check_exact_step(w, rng)
+            self._check_add_change(rng)
 
     def _check_score(self, w, expected, size):
         given = w.copy()
@@ -239,6 +249,27 @@ class CompiledExample(Example):
                 f"labels {self.name(some[a])} and {self.name(some[b])} have {found[a, b]:.9g}, "
                 f"while <phi, phi> through add_features is {expected[a, b]:.9g}",
                 "return <phi(a), phi(b)>",
+            )
+
+    def _check_add_change(self, rng):
+        if self.oracles.add_change is None:
+            self.fail("add_change", "it is missing, and exact_step needs it", "write it")
+        labels, w = self._all_labels(), _Guarded(self.blocks.size)
+        w.array[:] = 0.0
+        change = rng.normal(size=len(labels)) * (rng.random(len(labels)) < 0.7)
+        self._kernel(_add_change)(
+            self.blocks.data, self.i, change.copy(), -0.5, self.work.array, w.array
+        )
+        self._check_work("add_change")
+        expected = self._sum(labels, -0.5 * change)
+        error = np.abs(w.array - expected) / (1.0 + np.abs(expected).max())
+        if w.broken or not error.max() <= PRECISION:
+            where = int(error.argmax())
+            self.fail(
+                "add_change",
+                f"it adds {w.array[where]:.9g} to feature {where}, while add_features adds "
+                f"{expected[where]:.9g} for the same labels",
+                "add factor sum_q change[q] phi(q) over all_labels",
             )
 
     def _check_exact_step(self, w, rng):

@@ -163,6 +163,7 @@ class Oracles(NamedTuple):
     add_features: Callable
     inner: Callable | None = None
     exact_step: Callable | None = None
+    add_change: Callable | None = None
 
 
 class CompiledStructure(ABC):
@@ -188,7 +189,9 @@ class CompiledStructure(ABC):
       after `prepare`, maximises the block's dual over the weights `alpha` of all `n_labels` labels,
       writes how they changed into `change`, and returns the block's duality gap before the step,
       the change of its summed loss, and |sum_q change[q] psi(q)|^2. Row q of `all_labels` is the
-      label of alpha[q]. Needs `inner`.
+      label of alpha[q]. Needs `inner` and `add_change`;
+    - `add_change(data, i, change, factor, work, w)` adds factor sum_q change[q] phi(x_i, q) over
+      `all_labels` to w; what is in `work` is no longer needed then.
 
     And methods that carry data in and predictions out: `encode`, `decode`.
 
@@ -206,6 +209,7 @@ class CompiledStructure(ABC):
     add_features: ClassVar[Callable]
     inner: ClassVar[Callable | None] = None
     exact_step: ClassVar[Callable | None] = None
+    add_change: ClassVar[Callable | None] = None
 
     @staticmethod
     def prefetch(data, i):

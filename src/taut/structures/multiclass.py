@@ -9,6 +9,7 @@ import numpy as np
 from taut._jit import kernel
 from taut._lanes import stride_of
 from taut._linalg import (
+    add_full_outer,
     add_outer,
     as_rows,
     n_rows,
@@ -19,6 +20,8 @@ from taut._linalg import (
 from taut.data.arrays import as_matrix
 from taut.errors import InvalidData
 from taut.structures.base import Blocks, CompiledStructure, as_codes
+
+_NOTHING = 1e-13  # of a block's weight: a gap that rounding explains
 
 
 @kernel
@@ -161,6 +164,20 @@ class Multiclass(CompiledStructure):
                 w[last + labels[q, 0]] += scales[q] * bias
 
     @staticmethod
+    def add_change(data, i, change, factor, work, w):
+        """Columns of the weight matrix += factor change (x, bias)."""
+        rows, _truth, costs, bias, _norms, stride = data
+        for k in range(costs.shape[0]):
+            work[k] = factor * change[k]
+        for k in range(costs.shape[0], stride):  # the padding of w stays zero
+            work[k] = 0.0
+        add_full_outer(rows, i, work, w, stride)
+        if bias != 0.0:
+            last = w.shape[0] - stride
+            for k in range(costs.shape[0]):
+                w[last + k] += work[k] * bias
+
+    @staticmethod
     def inner(data, i, a, b):
         """|(x, bias)|^2 for a class with itself."""
         return data[4][i] * (a[0] == b[0])
@@ -183,6 +200,10 @@ class Multiclass(CompiledStructure):
             mean += alpha[k] * change[k]
             hinge = max(hinge, change[k])
         gap = weight * hinge - mean
+        if gap <= _NOTHING * weight:
+            for k in range(n_classes):
+                change[k] = 0.0
+            return gap, 0.0, 0.0
         if norms[i] > 0.0:
             rate = stiffness / norms[i]
             for k in range(n_classes):

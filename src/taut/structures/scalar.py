@@ -22,6 +22,16 @@ def _margin(data, i, w):
     return points[i, 0] * row_dot(rows, i, w)
 
 
+@helper
+def _subtract(data, i, scale, w):
+    """W -= scale sign (x, bias)."""
+    rows, points, bias = data
+    scale *= -points[i, 0]
+    add_row(rows, i, scale, w)
+    if bias != 0.0:
+        w[w.shape[0] - 1] += scale * bias
+
+
 class Scalar(CompiledStructure):
     """The hinge max(0, margin_i - sign_i <w, (x_i, bias)>).
 
@@ -109,14 +119,15 @@ class Scalar(CompiledStructure):
     @staticmethod
     def add_features(data, i, labels, scales, w):
         """W -= sign (x, bias) for the candidate."""
-        rows, points, bias = data
         total = 0.0
         for q in range(scales.shape[0]):
-            total -= scales[q] * labels[q, 0]
-        total *= points[i, 0]
-        add_row(rows, i, total, w)
-        if bias != 0.0:
-            w[w.shape[0] - 1] += total * bias
+            total += scales[q] * labels[q, 0]
+        _subtract(data, i, total, w)
+
+    @staticmethod
+    def add_change(data, i, change, factor, work, w):
+        """W -= sign (x, bias) for the candidate."""
+        _subtract(data, i, factor * change[0], w)
 
     @staticmethod
     def inner(data, i, a, b):
@@ -131,7 +142,7 @@ class Scalar(CompiledStructure):
         violation = margin - work[0]
         gap = weight * max(violation, 0.0) - alpha[0] * violation
         if norm > 0.0:
-            new = min(max(alpha[0] + violation * stiffness / norm, 0.0), weight)
+            new = min(max(alpha[0] + violation * (stiffness / norm), 0.0), weight)
         else:  # psi = 0: the dual is linear in alpha
             new = weight if violation > 0.0 else 0.0
         change[0] = new - alpha[0]

@@ -7,20 +7,18 @@ import numpy as np
 from taut._jit import kernel
 from taut._lanes import aligned_zeros, prefetch
 from taut.problem import CompiledData, Problem
-from taut.solvers._block_duals.base import BlockDual, select
+from taut.solvers._block_duals.base import BlockDual
 from taut.solvers._block_duals.threads import exchange, until_exchange
 
 _AHEAD = 2  # visits between asking for a block's data and using them
 
 
 def _exact_pass(oracles):
-    prepare, exact_step, add_features = oracles.prepare, oracles.exact_step, oracles.add_features
+    prepare, exact_step, add_change = oracles.prepare, oracles.exact_step, oracles.add_change
     ask_for = oracles.prefetch
 
-    def exact_pass(data, all_labels, order, weight, worker, stiffness, buffers, alpha, gap, sums):
+    def exact_pass(data, order, weight, worker, stiffness, work, change, alpha, gap, sums):
         """Visit blocks in order; the exact block step over all labels."""
-        n_labels, size = all_labels.shape
-        work, change, scales, chosen = buffers
         last = order.shape[0] - 1
         begin = 0
         while begin <= last:
@@ -28,18 +26,16 @@ def _exact_pass(oracles):
             for position in range(begin, end):
                 ahead = order[min(position + _AHEAD, last)]
                 ask_for(data, ahead)
-                prefetch(alpha, ahead * n_labels)
+                prefetch(alpha, ahead * alpha.shape[1])
                 i = order[position]
                 prepare(data, i, worker.w, work)
                 gap[i], loss, length = exact_step(
                     data, i, work, weight[i], stiffness, alpha[i], change
                 )
                 if length > 0.0:
-                    kept = select(all_labels, change, n_labels, -1.0 / stiffness, chosen, scales)
-                    picked = chosen[: kept * size].reshape((kept, size))
-                    add_features(data, i, picked, scales[:kept], worker.w)
+                    add_change(data, i, change, -1.0 / stiffness, work, worker.w)
                     if worker.own.shape[0] > 0:
-                        add_features(data, i, picked, scales[:kept], worker.own)
+                        add_change(data, i, change, -1.0 / stiffness, work, worker.own)
                 sums[0] += loss
                 sums[1] += length
             exchange(worker)
@@ -49,23 +45,19 @@ def _exact_pass(oracles):
 
 
 def _exact_vector(oracles):
-    add_features = oracles.add_features
+    add_change = oracles.add_change
 
-    def exact_vector(data, all_labels, truth_place, alpha, buffers, U):
+    def exact_vector(data, truth_place, alpha, work, change, U):
         """U = sum_ik alpha_ik (phi(truth) - phi(k)); a truth that is no label has phi = 0."""
-        n_labels, size = all_labels.shape
-        _work, change, scales, chosen = buffers
         for i in range(alpha.shape[0]):
-            total = 0.0
-            for k in range(n_labels):
-                change[k] = -alpha[i, k]
-                total += alpha[i, k]
-            if truth_place[i] >= 0:
-                change[truth_place[i]] += total
-            kept = select(all_labels, change, n_labels, 1.0, chosen, scales)
-            if kept > 0:
-                picked = chosen[: kept * size].reshape((kept, size))
-                add_features(data, i, picked, scales[:kept], U)
+            others = 0.0
+            for k in range(alpha.shape[1]):
+                change[k] = alpha[i, k] if k != truth_place[i] else 0.0
+                others += change[k]
+            if others > 0.0:
+                if truth_place[i] >= 0:
+                    change[truth_place[i]] = -others
+                add_change(data, i, change, -1.0, work, U)
 
     return exact_vector
 
@@ -138,25 +130,21 @@ class EnumeratedDual(BlockDual):
     def allocate(self, dtype):
         n_labels = len(self.all_labels)
         self.buffers = [
-            (
-                aligned_zeros(self.data.blocks.work_size, dtype),
-                aligned_zeros(n_labels, np.float64),
-                aligned_zeros(n_labels, np.float64),
-                aligned_zeros(self.all_labels.size, np.int32),
-            )
+            (aligned_zeros(self.data.blocks.work_size, dtype), aligned_zeros(n_labels, np.float64))
             for _ in range(self.n_jobs)
         ]
 
     def visit_part(self, number, order, worker, stiffness, exact, gap, sums):
         self.data.kernel(_exact_pass)(
-            self.data.blocks.data, self.all_labels, order, self.weight, worker, stiffness,
-            self.buffers[number], self.alpha, gap, sums,
+            self.data.blocks.data, order, self.weight, worker, stiffness, *self.buffers[number],
+            self.alpha, gap, sums,
         )  # fmt: skip
         return order[:0]
 
     def add_vector(self, U):
+        work = aligned_zeros(self.data.blocks.work_size, U.dtype)
         self.data.kernel(_exact_vector)(
-            self.data.blocks.data, self.all_labels, self.truth_place, self.alpha, self.buffers[0], U
+            self.data.blocks.data, self.truth_place, self.alpha, work, self.buffers[0][1], U
         )
 
     @property
