@@ -7,7 +7,17 @@ from numpy.testing import assert_allclose, assert_array_equal
 from cases import chain
 from reference import chain_blocks
 from taut import Problem, solve
-from taut.planes import Planes, append, corrective_steps, make_room
+from taut.planes import (
+    CAPACITY,
+    N_PLANES,
+    SLOT,
+    SQUARE,
+    TEXT,
+    Planes,
+    append,
+    corrective_steps,
+    make_room,
+)
 from taut.structures import Chain
 
 
@@ -22,7 +32,7 @@ class Model:
 
     def assert_equals(self, planes):
         for i, expected in enumerate(self.blocks):
-            start, count = planes.arrays.slot[i], planes.arrays.n_planes[i]
+            start, count = planes.arrays.places[i, SLOT], planes.arrays.places[i, N_PLANES]
             labels, gram = planes.labels(i), planes.gram(i)
             found = {tuple(labels[q].tolist()): q for q in range(count)}
             # A block that was full may have dropped what has no weight, never anything else.
@@ -59,7 +69,7 @@ def test_growing_loses_nothing(with_weight, rng):
         loss = float(rng.uniform())
         q = append(planes.arrays, i, label, loss)
         coef = 0.25 * (rng.random() < with_weight)
-        planes.arrays.coef[planes.arrays.slot[i] + q] = coef
+        planes.arrays.coef[planes.arrays.places[i, SLOT] + q] = coef
         model.blocks[i].append((tuple(label.tolist()), loss, coef, psi))
         psi_of = {name: other for name, _, _, other in model.blocks[i]}
         labels, gram = planes.labels(i), planes.gram(i)
@@ -76,7 +86,7 @@ def test_growing_loses_nothing(with_weight, rng):
     assert planes.nbytes == sum(array.nbytes for array in planes.arrays)
     if with_weight == 1.0:
         assert growths > 2
-        assert planes.arrays.capacity.max() >= 64
+        assert planes.arrays.places[:, CAPACITY].max() >= 64
     if with_weight == 0.0:  # planes without weight make room for new ones
         assert growths == 0
 
@@ -86,10 +96,13 @@ def test_rescaling_and_completing(rng):
     planes = Planes(weights, np.array([5, 6, 7], dtype=np.int32), np.arange(4))
     assert make_room(planes.arrays, 1)
     append(planes.arrays, 1, np.array([9], dtype=np.int32), 0.5)
-    planes.arrays.coef[planes.arrays.slot[1] : planes.arrays.slot[1] + 2] = [1.5, 0.5]
+    planes.arrays.coef[planes.arrays.places[1, SLOT] : planes.arrays.places[1, SLOT] + 2] = [
+        1.5,
+        0.5,
+    ]
     planes.rescale(np.array([3.0, 0.5, 1.0]))
     planes.complete(np.array([3.0, 2.0, 4.0]))
-    starts = planes.arrays.slot
+    starts = planes.arrays.places[:, SLOT]
     assert_array_equal(planes.arrays.coef[starts], [3.0, 0.75 + 1.0, 4.0])
     assert planes.arrays.coef[starts[1] + 1] == 0.25
     assert_array_equal(planes.numbers(), [5, 6, 9, 7])
@@ -103,18 +116,20 @@ def test_planes_of_a_solve_have_the_gram_of_their_psi(rng):
     X, y = chain().pack(xs, ys)
     problem = Problem(Chain(n_labels, boundary=True), X, y, C=300.0)
     state = solve(problem, tol=1e-9, max_iter=300, random_state=0).state
-    assert state["capacity"].max() >= 16
-    assert state["capacity"].min() == 4
+    assert state["places"][:, CAPACITY].max() >= 16
+    assert state["places"][:, CAPACITY].min() == 4
     psi, losses = chain_blocks(xs, ys, n_labels, boundary=True)
     for i, length in enumerate(lengths):
-        count, room = state["n_planes"][i], state["capacity"][i]
-        labels = state["labels"][state["text"][i] :][: count * length].reshape(count, length)
+        count, room = state["places"][i, N_PLANES], state["places"][i, CAPACITY]
+        labels = state["labels"][state["places"][i, TEXT] :][: count * length].reshape(
+            count, length
+        )
         rows = labels @ n_labels ** np.arange(length)[::-1]
-        gram = state["gram"][state["square"][i] :][: room * room].reshape(room, room)
+        gram = state["gram"][state["places"][i, SQUARE] :][: room * room].reshape(room, room)
         assert len(set(rows)) == count
         gram = gram[:count, :count] - gram[:1, :count] - gram[:count, :1] + gram[0, 0]
         assert_allclose(gram, psi[i][rows] @ psi[i][rows].T, atol=1e-10)
-        assert_allclose(state["loss"][state["slot"][i] :][:count], losses[i][rows])
+        assert_allclose(state["loss"][state["places"][i, SLOT] :][:count], losses[i][rows])
 
 
 def test_corrective_steps_are_exact(rng):

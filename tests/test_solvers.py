@@ -11,6 +11,7 @@ from cases import SOLVERS, STRUCTURES
 from reference import dual, primal, solve_qp
 from taut import Problem, Status, solve
 from taut.errors import InvalidData
+from taut.planes import LABEL_SIZE, N_PLANES, SLOT, TEXT
 from taut.solvers import DualCoordinate, dual_coordinate
 from taut.structures import Multiclass, Scalar
 
@@ -41,9 +42,9 @@ def dual_point(case, state):
 def block_point(case, state, i):
     psi, losses = (part[i] for part in case.reference)
     alpha = np.zeros(len(losses))
-    start, size = state["slot"][i], state["label_size"][i]
-    for q in range(state["n_planes"][i]):
-        label = state["labels"][state["text"][i] + q * size :][:size]
+    start, size = state["places"][i, [SLOT, LABEL_SIZE]]
+    for q in range(state["places"][i, N_PLANES]):
+        label = state["labels"][state["places"][i, TEXT] + q * size :][:size]
         if "psi_number" in state:  # the label is the number of a stored psi
             differs = np.abs(psi - stored_psi(state, label[0])).sum(axis=1)
             differs += np.abs(losses - state["loss"][start + q])

@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import cases
 from reference import dual, primal
 from taut import Problem, Status, solve
-from taut.planes import Planes
+from taut.planes import CAPACITY, LABEL_SIZE, N_PLANES, SLOT, SQUARE, TEXT, Planes
 from taut.solvers import DualCoordinate, dual_coordinate
 from taut.solvers._block_duals import BlockDual, EnumeratedDual, base
 from taut.structures import Chain
@@ -105,12 +105,12 @@ def assert_same_optimum(result, other):
 
 def assert_planes_apart(state):
     """No two blocks have storage in common, and none lies outside its pool."""
-    room = state["capacity"]
-    assert (state["n_planes"] <= room).all()
+    room = state["places"][:, CAPACITY]
+    assert (state["places"][:, N_PLANES] <= room).all()
     for start, size, pool in (
-        (state["slot"], room, "coef"),
-        (state["square"], room**2, "gram"),
-        (state["text"], room * state["label_size"], "labels"),
+        (state["places"][:, SLOT], room, "coef"),
+        (state["places"][:, SQUARE], room**2, "gram"),
+        (state["places"][:, TEXT], room * state["places"][:, LABEL_SIZE], "labels"),
     ):
         order = np.argsort(start)
         ends = (start + size)[order]
@@ -207,23 +207,23 @@ def test_pools_grow_while_threads_run(n_jobs, news_interval, threads, growths):
     assert len(growths) > 2
     assert set(growths) == {n_jobs}
     state = result.state
-    assert state["capacity"].max() >= 16
+    assert state["places"][:, CAPACITY].max() >= 16
     assert_planes_apart(state)
     one_thread = Problem(Chain(4), X, y, C=100.0)
     assert_same_optimum(result, solve(one_thread, tol=1e-3, max_iter=400, random_state=0))
     data = problem.data.blocks.data
     for i in range(problem.n_blocks):
-        start, count, size = (state[name][i] for name in ("slot", "n_planes", "label_size"))
+        start, count, size = state["places"][i, [SLOT, N_PLANES, LABEL_SIZE]]
         coef = state["coef"][start : start + count]
         assert coef.min() >= 0.0
         assert_allclose(coef.sum(), 100.0, rtol=1e-12)
-        labels = state["labels"][state["text"][i] :][: count * size].reshape(count, size)
+        labels = state["labels"][state["places"][i, TEXT] :][: count * size].reshape(count, size)
         truth = y[X[1][i] : X[1][i + 1]]
         assert_array_equal(labels[0], truth)
         assert len(np.unique(labels, axis=0)) == count
         assert_array_equal(state["loss"][start : start + count], (labels != truth).sum(axis=1))
-        room = state["capacity"][i]
-        gram = state["gram"][state["square"][i] :][: room**2].reshape(room, room)
+        room = state["places"][i, CAPACITY]
+        gram = state["gram"][state["places"][i, SQUARE] :][: room**2].reshape(room, room)
         if count > 1:
             expected = [[Chain.inner(data, i, a, b) for b in labels] for a in labels]
             assert_allclose(gram[:count, :count], expected, atol=1e-9)

@@ -19,78 +19,71 @@ from typing import NamedTuple
 import numpy as np
 
 from taut._jit import helper, kernel, view
-from taut._lanes import prefetch
+from taut._lanes import aligned_zeros, prefetch
 
 _FIRST_CAPACITY = 4
+
+#: The columns of `PlaneArrays.places`; two more make a row a cache line.
+N_PLANES, CAPACITY, SLOT, SQUARE, TEXT, LABEL_SIZE = range(6)
+_COLUMNS = 8
 
 
 class PlaneArrays(NamedTuple):
     """Storage of all blocks' planes, in the form that compiled code takes.
 
-    Block i has `n_planes[i]` planes in room for `capacity[i]`; its coefficients and losses start at
-    `slot[i]`, its Gram matrix at `square[i]`, its labels at `text[i]`.
+    A row of `places` belongs to a block: how many planes it has and for how many there is room;
+    where its coefficients and losses begin, its Gram matrix, its labels; how long its labels are.
     """
 
-    n_planes: np.ndarray
-    capacity: np.ndarray
-    slot: np.ndarray
-    square: np.ndarray
-    text: np.ndarray
-    label_size: np.ndarray
+    places: np.ndarray
     coef: np.ndarray
     loss: np.ndarray
     gram: np.ndarray
     labels: np.ndarray
-    used: np.ndarray  # where the free parts of the pools begin: slots, gram, labels
-    limit: np.ndarray  # and where they end
+    free: np.ndarray  # where the free parts of the pools begin, and where they end: shape (2, 3)
 
 
 @view
 def gram_of(planes, i):
     """Block i's Gram matrix, a view."""
-    room = planes.capacity[i]
-    start = planes.square[i]
+    room = planes.places[i, CAPACITY]
+    start = planes.places[i, SQUARE]
     return planes.gram[start : start + room * room].reshape((room, room))
 
 
 @view
 def labels_of(planes, i):
     """Block i's labels, a view of shape (capacity, label size)."""
-    room = planes.capacity[i]
-    size = planes.label_size[i]
-    start = planes.text[i]
+    room = planes.places[i, CAPACITY]
+    size = planes.places[i, LABEL_SIZE]
+    start = planes.places[i, TEXT]
     return planes.labels[start : start + room * size].reshape((room, size))
 
 
 @helper
 def prefetch_places(planes, i):
     """Ask for what tells where block i's planes are."""
-    prefetch(planes.n_planes, i)
-    prefetch(planes.capacity, i)
-    prefetch(planes.slot, i)
-    prefetch(planes.square, i)
-    prefetch(planes.text, i)
-    prefetch(planes.label_size, i)
+    prefetch(planes.places, _COLUMNS * i)
 
 
 @helper
 def prefetch_planes(planes, i):
     """Ask for block i's planes themselves."""
-    prefetch(planes.coef, planes.slot[i])
-    prefetch(planes.loss, planes.slot[i])
-    prefetch(planes.labels, planes.text[i])
-    prefetch(planes.labels, planes.text[i] + 16)
-    for q in range(0, planes.n_planes[i] * planes.capacity[i], 8):
-        prefetch(planes.gram, planes.square[i] + q)
+    prefetch(planes.coef, planes.places[i, SLOT])
+    prefetch(planes.loss, planes.places[i, SLOT])
+    prefetch(planes.labels, planes.places[i, TEXT])
+    prefetch(planes.labels, planes.places[i, TEXT] + 16)
+    for q in range(0, planes.places[i, N_PLANES] * planes.places[i, CAPACITY], 8):
+        prefetch(planes.gram, planes.places[i, SQUARE] + q)
 
 
 @helper
 def _drop_idle(planes, i):
     """Forget block i's planes without weight, except the truth."""
-    start = planes.slot[i]
+    start = planes.places[i, SLOT]
     gram = gram_of(planes, i)
     labels = labels_of(planes, i)
-    count = planes.n_planes[i]
+    count = planes.places[i, N_PLANES]
     q = 1
     while q < count:
         if planes.coef[start + q] > 0.0:
@@ -105,25 +98,25 @@ def _drop_idle(planes, i):
             gram[q, r] = gram[count, r]
             gram[r, q] = gram[count, r]
         gram[q, q] = gram[count, count]
-    planes.n_planes[i] = count
+    planes.places[i, N_PLANES] = count
 
 
 @helper
 def _copy_block(source, i, target, slot, square, text, room):
     """Write block i of `source` into `target` at the given places, with the given room."""
-    start = source.slot[i]
+    start = source.places[i, SLOT]
     old_gram = gram_of(source, i)
     old_labels = labels_of(source, i)
-    target.slot[i] = slot
-    target.square[i] = square
-    target.text[i] = text
-    target.capacity[i] = room
+    target.places[i, SLOT] = slot
+    target.places[i, SQUARE] = square
+    target.places[i, TEXT] = text
+    target.places[i, CAPACITY] = room
     gram = gram_of(target, i)
     labels = labels_of(target, i)
-    for q in range(source.n_planes[i]):
+    for q in range(source.places[i, N_PLANES]):
         target.coef[slot + q] = source.coef[start + q]
         target.loss[slot + q] = source.loss[start + q]
-        for r in range(source.n_planes[i]):
+        for r in range(source.places[i, N_PLANES]):
             gram[q, r] = old_gram[q, r]
         for t in range(labels.shape[1]):
             labels[q, t] = old_labels[q, t]
@@ -132,31 +125,32 @@ def _copy_block(source, i, target, slot, square, text, room):
 @kernel
 def make_room(planes, i):
     """Ensure that block i can take one more plane; False when the pools must grow first."""
-    if planes.n_planes[i] < planes.capacity[i]:
+    if planes.places[i, N_PLANES] < planes.places[i, CAPACITY]:
         return True
     _drop_idle(planes, i)
-    if planes.n_planes[i] < planes.capacity[i]:
+    if planes.places[i, N_PLANES] < planes.places[i, CAPACITY]:
         return True
-    room = 2 * planes.capacity[i]
-    slot, square, text = planes.used[0], planes.used[1], planes.used[2]
-    ends = (slot + room, square + room * room, text + room * planes.label_size[i])
-    if ends[0] > planes.limit[0] or ends[1] > planes.limit[1] or ends[2] > planes.limit[2]:
+    room = 2 * planes.places[i, CAPACITY]
+    free = planes.free
+    slot, square, text = free[0, 0], free[0, 1], free[0, 2]
+    ends = (slot + room, square + room * room, text + room * planes.places[i, LABEL_SIZE])
+    if ends[0] > free[1, 0] or ends[1] > free[1, 1] or ends[2] > free[1, 2]:
         return False
     _copy_block(planes, i, planes, slot, square, text, room)
-    planes.used[0], planes.used[1], planes.used[2] = ends
+    free[0, 0], free[0, 1], free[0, 2] = ends
     return True
 
 
 @kernel
 def append(planes, i, label, loss):
     """Add a plane without weight to block i, which has room; the caller fills its Gram row."""
-    q = planes.n_planes[i]
-    planes.coef[planes.slot[i] + q] = 0.0
-    planes.loss[planes.slot[i] + q] = loss
+    q = planes.places[i, N_PLANES]
+    planes.coef[planes.places[i, SLOT] + q] = 0.0
+    planes.loss[planes.places[i, SLOT] + q] = loss
     labels = labels_of(planes, i)
     for t in range(label.shape[0]):
         labels[q, t] = label[t]
-    planes.n_planes[i] = q + 1
+    planes.places[i, N_PLANES] = q + 1
     return q
 
 
@@ -168,8 +162,8 @@ def corrective_steps(planes, i, violation, stiffness, max_steps, change):
     kept current through the Gram matrix; `change` receives the change of each coefficient.
     Returns the change of the summed loss, and |sum_q change[q] psi(q)|^2.
     """
-    count = planes.n_planes[i]
-    start = planes.slot[i]
+    count = planes.places[i, N_PLANES]
+    start = planes.places[i, SLOT]
     coef = planes.coef[start : start + count]
     gram = gram_of(planes, i)
     for q in range(count):
@@ -217,6 +211,28 @@ def _ranges(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     return np.arange(ends[-1]) + np.repeat(starts - ends + sizes, sizes)
 
 
+def _needs(places: np.ndarray, factor: int = 1) -> np.ndarray:
+    """What each block takes of the three pools, or would take with more room: shape (n, 3)."""
+    room = factor * places[:, CAPACITY]
+    return np.column_stack([room, room**2, room * places[:, LABEL_SIZE]])
+
+
+def _pools(places: np.ndarray, spare: np.ndarray) -> PlaneArrays:
+    """Empty pools for blocks side by side, entered into `places`, and something to spare."""
+    needs = _needs(places)
+    ends = np.cumsum(needs, axis=0)
+    places[:, [SLOT, SQUARE, TEXT]] = ends - needs
+    slots, squares, texts = ends[-1] + spare
+    return PlaneArrays(
+        places=places,
+        coef=np.zeros(slots),
+        loss=np.zeros(slots),
+        gram=np.zeros(squares),
+        labels=np.zeros(texts, dtype=np.int32),
+        free=np.array([ends[-1], ends[-1] + spare]),
+    )
+
+
 class Planes:
     """Planes of n blocks, each beginning with its truth alone.
 
@@ -229,26 +245,13 @@ class Planes:
     """
 
     def __init__(self, weight: np.ndarray, truth: np.ndarray, offsets: np.ndarray) -> None:
-        n = len(weight)
-        room = _FIRST_CAPACITY
-        size = np.diff(offsets).astype(np.int64)
-        text = room * offsets[:-1].astype(np.int64)
-        self.arrays = PlaneArrays(
-            n_planes=np.ones(n, dtype=np.int64),
-            capacity=np.full(n, room, dtype=np.int64),
-            slot=room * np.arange(n, dtype=np.int64),
-            square=room * room * np.arange(n, dtype=np.int64),
-            text=text,
-            label_size=size,
-            coef=np.zeros(n * room),
-            loss=np.zeros(n * room),
-            gram=np.zeros(n * room * room),
-            labels=np.zeros(room * int(offsets[-1]), dtype=np.int32),
-            used=np.array([n * room, n * room * room, room * int(offsets[-1])], dtype=np.int64),
-            limit=np.array([n * room, n * room * room, room * int(offsets[-1])], dtype=np.int64),
-        )
-        self.arrays.coef[self.arrays.slot] = weight
-        self.arrays.labels[_ranges(text, size)] = truth
+        n, room = len(weight), _FIRST_CAPACITY
+        sizes = np.diff(offsets).astype(np.int64)
+        places = aligned_zeros(n * _COLUMNS, np.int64).reshape(n, _COLUMNS)
+        places[:, N_PLANES], places[:, CAPACITY], places[:, LABEL_SIZE] = 1, room, sizes
+        self.arrays = _pools(places, np.zeros(3, dtype=np.int64))
+        self.arrays.coef[places[:, SLOT]] = weight
+        self.arrays.labels[_ranges(places[:, TEXT], sizes)] = truth
 
     def grow(self, n_shares: int = 1) -> None:
         """Move everything into pools half as large again as what is in use.
@@ -256,46 +259,14 @@ class Planes:
         Each of `n_shares` parts of what is free then has room for any block's next doubling.
         """
         old = self.arrays
-        live = np.array(
-            [
-                old.capacity.sum(),
-                (old.capacity**2).sum(),
-                (old.capacity * old.label_size).sum(),
-            ]
-        )
+        needs = _needs(old.places)
         # One block's next doubling must fit, whatever its size.
-        largest = np.array(
-            [
-                2 * old.capacity.max(),
-                4 * (old.capacity**2).max(),
-                2 * (old.capacity * old.label_size).max(),
-            ]
-        )
-        slots, squares, texts = live + live // 2 + n_shares * largest
-        room = old.capacity
-        slot, square, text = (
-            np.cumsum(size) - size for size in (room, room**2, room * old.label_size)
-        )
-        new = PlaneArrays(
-            n_planes=old.n_planes,
-            capacity=room,
-            slot=slot,
-            square=square,
-            text=text,
-            label_size=old.label_size,
-            coef=np.zeros(slots),
-            loss=np.zeros(slots),
-            gram=np.zeros(squares),
-            labels=np.zeros(texts, dtype=np.int32),
-            used=live,
-            limit=np.array([slots, squares, texts]),
-        )
-        for start, size, names in (
-            ("slot", room, ("coef", "loss")),
-            ("square", room**2, ("gram",)),
-            ("text", room * old.label_size, ("labels",)),
+        doubled = _needs(old.places, 2).max(axis=0)
+        new = _pools(old.places.copy(), needs.sum(axis=0) // 2 + n_shares * doubled)
+        for column, need, names in zip(
+            (SLOT, SQUARE, TEXT), needs.T, (("coef", "loss"), ("gram",), ("labels",)), strict=True
         ):
-            places = _ranges(getattr(old, start), size)
+            places = _ranges(old.places[:, column], need)
             for name in names:
                 getattr(new, name)[: len(places)] = getattr(old, name)[places]
         self.arrays = new
@@ -307,10 +278,10 @@ class Planes:
         """
         if n == 1:
             return [self.arrays]
-        begin, end = self.arrays.used.copy(), self.arrays.limit
-        self.arrays.used[:] = end
+        begin, end = self.arrays.free.copy()
+        self.arrays.free[0] = end
         edges = [begin + (end - begin) * k // n for k in range(n + 1)]
-        return [self.arrays._replace(used=edges[k].copy(), limit=edges[k + 1]) for k in range(n)]
+        return [self.arrays._replace(free=np.array(edges[k : k + 2])) for k in range(n)]
 
     def rescale(self, factor: np.ndarray) -> None:
         """Multiply block i's coefficients by factor[i]."""
@@ -321,19 +292,20 @@ class Planes:
         """Give the truths what the coefficients lack of the blocks' weights."""
         blocks, places = self._live()
         sums = np.bincount(blocks, self.arrays.coef[places], minlength=len(weight))
-        self.arrays.coef[self.arrays.slot] += np.maximum(weight - sums, 0.0)
+        self.arrays.coef[self.arrays.places[:, SLOT]] += np.maximum(weight - sums, 0.0)
 
     def _live(self) -> tuple[np.ndarray, np.ndarray]:
         """Block and slot of each plane."""
-        count = self.arrays.n_planes
-        return np.repeat(np.arange(len(count)), count), _ranges(self.arrays.slot, count)
+        places = self.arrays.places
+        count = places[:, N_PLANES]
+        return np.repeat(np.arange(len(count)), count), _ranges(places[:, SLOT], count)
 
     def mean_squares(self) -> np.ndarray:
         """The mean |psi|^2 of each block's planes, by their coefficients; 0 without any."""
-        arrays, n = self.arrays, len(self.arrays.slot)
+        arrays, n = self.arrays, len(self.arrays.places)
         blocks, places = self._live()
-        q, room = places - arrays.slot[blocks], arrays.capacity[blocks]
-        start = arrays.square[blocks]
+        q, room = places - arrays.places[blocks, SLOT], arrays.places[blocks, CAPACITY]
+        start = arrays.places[blocks, SQUARE]
         gram = arrays.gram
         square = gram[start + q * (room + 1)] + gram[start] - 2.0 * gram[start + q * room]
         coef = np.where(q > 0, arrays.coef[places], 0.0)
@@ -342,20 +314,19 @@ class Planes:
 
     def gram(self, i: int) -> np.ndarray:
         """Block i's Gram matrix, a view."""
-        room, start = self.arrays.capacity[i], self.arrays.square[i]
+        _, room, _, start, *_ = self.arrays.places[i]
         return self.arrays.gram[start : start + room**2].reshape(room, room)
 
     def labels(self, i: int) -> np.ndarray:
         """The labels of block i's planes, a view."""
-        count, size = self.arrays.n_planes[i], self.arrays.label_size[i]
-        start = self.arrays.text[i]
+        count, _, _, _, start, size, *_ = self.arrays.places[i]
         return self.arrays.labels[start : start + count * size].reshape(count, size)
 
     def numbers(self) -> np.ndarray:
         """The labels of all planes, where a label is a single number."""
         blocks, places = self._live()
-        within = places - self.arrays.slot[blocks]
-        return self.arrays.labels[self.arrays.text[blocks] + within]
+        within = places - self.arrays.places[blocks, SLOT]
+        return self.arrays.labels[self.arrays.places[blocks, TEXT] + within]
 
     @property
     def loss_sum(self) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 
 from taut._jit import helper
 from taut._lanes import aligned_zeros
-from taut.planes import PlaneArrays, Planes
+from taut.planes import N_PLANES, PlaneArrays, Planes
 from taut.problem import Problem, in_threads
 from taut.solvers._block_duals.threads import Worker, alone, collect, together
 
@@ -147,7 +147,7 @@ class PlaneDual(BlockDual):
         return self.planes.mean_squares()
 
     def revisitable(self):
-        return (self.planes.arrays.n_planes > 1) & (self.weight > 0.0)
+        return (self.planes.arrays.places[:, N_PLANES] > 1) & (self.weight > 0.0)
 
     def arrays(self):
         return dict(self.planes.arrays._asdict())

@@ -9,6 +9,9 @@ import numpy as np
 from taut._jit import helper
 from taut._lanes import aligned_zeros
 from taut.planes import (
+    CAPACITY,
+    N_PLANES,
+    SLOT,
     Planes,
     append,
     corrective_steps,
@@ -84,13 +87,13 @@ def _plane_pass(oracles):
             prefetch_planes(planes, ahead)
             ask_for(data, ahead)
             i = order[progress[0]]
-            if (exact and not make_room(planes, i)) or planes.capacity[i] > row.shape[0]:
+            if (exact and not make_room(planes, i)) or planes.places[i, CAPACITY] > row.shape[0]:
                 break
             size = offsets[i + 1] - offsets[i]
             own = truth[offsets[i] : offsets[i + 1]]
             labels = labels_of(planes, i)
-            start = planes.slot[i]
-            count = planes.n_planes[i]
+            start = planes.places[i, SLOT]
+            count = planes.places[i, N_PLANES]
             if worker.interval > 0 and progress[0] % worker.interval == 0:
                 exchange(worker)
             prepare(data, i, w, work)
@@ -140,9 +143,9 @@ def _plane_vector(oracles):
     def plane_vector(data, planes, buffers, U):
         """U = sum_iq coef_iq psi_i(q): plane 0 is the truth, and its phi is in every psi."""
         values = buffers.change
-        for i in range(planes.n_planes.shape[0]):
-            count = planes.n_planes[i]
-            start = planes.slot[i]
+        for i in range(planes.places.shape[0]):
+            count = planes.places[i, N_PLANES]
+            start = planes.places[i, SLOT]
             labels = labels_of(planes, i)
             size = labels.shape[1]
             values[0] = 0.0
@@ -192,7 +195,7 @@ class LabelledDual(PlaneDual):
         self.shares = self.planes.shares(self.n_jobs)
 
     def _buffers(self, scratch: np.ndarray) -> _Buffers:
-        blocks, most = self.data.blocks, 2 * int(self.planes.arrays.capacity.max())
+        blocks, most = self.data.blocks, 2 * int(self.planes.arrays.places[:, CAPACITY].max())
         return _Buffers(
             work=aligned_zeros(blocks.work_size, scratch.dtype),
             spare=aligned_zeros(blocks.work_size, scratch.dtype),
@@ -213,7 +216,7 @@ class LabelledDual(PlaneDual):
         return order[progress[0] :]
 
     def make_space(self):
-        if self.planes.arrays.capacity.max() > len(self.buffers[0].row):
+        if self.planes.arrays.places[:, CAPACITY].max() > len(self.buffers[0].row):
             self.buffers = [self._buffers(scratch) for scratch in self.scratch]
         else:
             self.planes.grow(self.n_jobs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from taut.planes import Planes, append, corrective_steps, make_room
+from taut.planes import N_PLANES, SLOT, Planes, append, corrective_steps, make_room
 from taut.problem import Problem, PythonData
 from taut.solvers._block_duals.base import PlaneDual
 
@@ -25,7 +25,7 @@ class PythonDual(PlaneDual):
     def visit_part(self, number, order, worker, stiffness, exact, gap, sums):
         for i in order:
             sums += self._visit(i, worker.w, stiffness, exact, gap)
-        if len(self.psi) > 2 * self.planes.arrays.n_planes.sum():
+        if len(self.psi) > 2 * self.planes.arrays.places[:, N_PLANES].sum():
             live = set(self.planes.numbers().tolist())
             self.psi = {number: psi for number, psi in self.psi.items() if number in live}
         return order[:0]
@@ -34,7 +34,7 @@ class PythonDual(PlaneDual):
         while exact and not make_room(self.planes.arrays, i):
             self.planes.grow()
         planes = self.planes.arrays
-        start = planes.slot[i]
+        start = planes.places[i, SLOT]
         stored = self._stored(i)
         violation = [loss - values @ w[where] for (where, values), loss in stored]
         if exact:
@@ -55,7 +55,7 @@ class PythonDual(PlaneDual):
     def _stored(self, i):
         """Sparse psi and loss of each plane of block i."""
         planes = self.planes.arrays
-        count, start = planes.n_planes[i], planes.slot[i]
+        count, start = planes.places[i, [N_PLANES, SLOT]]
         numbers = self.planes.labels(i)[:, 0]
         losses = planes.loss[start : start + count]
         return [(self.psi[int(k)], loss) for k, loss in zip(numbers, losses, strict=True)]
@@ -74,7 +74,7 @@ class PythonDual(PlaneDual):
 
     def add_vector(self, U):
         for i in range(self.data.n_blocks):
-            start = self.planes.arrays.slot[i]
+            start = self.planes.arrays.places[i, SLOT]
             for q, ((where, values), _loss) in enumerate(self._stored(i)):
                 U[where] += self.planes.arrays.coef[start + q] * values
 
