@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from taut.planes import LABEL_SIZE, N_PLANES, SLOT, TEXT
+
 
 def binary(X, signs, C, w, alpha):
     """Primal at w and dual at alpha of the hinge with X as it is, without bias."""
@@ -69,9 +71,8 @@ def chain(X, y, lengths, C, coef, transition, planes):
 
 def planes_of(state):
     """The planes in a solver's state, as (block, labels, coefficient)."""
-    for i, (count, slot, text, size) in enumerate(
-        zip(state["n_planes"], state["slot"], state["text"], state["label_size"], strict=True)
-    ):
+    columns = [N_PLANES, SLOT, TEXT, LABEL_SIZE]
+    for i, (count, slot, text, size) in enumerate(state["places"][:, columns].tolist()):
         for q in range(count):
             labels = state["labels"][text + q * size : text + (q + 1) * size]
             yield i, labels, state["coef"][slot + q]

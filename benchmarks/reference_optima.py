@@ -64,7 +64,7 @@ CASES = {
     "letters, 6251 words, lambda = 0.001": (chain_case(False, 0.001), (302.69, 303.51), 0.117),
 }
 
-DUAL = ("alpha", "coef", "loss", "gram", "labels", "n_planes", "capacity", "slot", "square", "text")
+DUAL = ("alpha", "places", "coef", "loss", "gram", "labels")
 
 
 def measure(folder, case, optimum, error):

@@ -128,7 +128,7 @@ def test_threads_find_the_optimum(name, n_jobs, news_interval, threads):
     assert result.certificate.relative_gap <= TOL
     assert_true(CASES[name], result)
     assert_same_optimum(result, alone(name))
-    if "slot" in result.state:
+    if "places" in result.state:
         assert_planes_apart(result.state)
 
 

@@ -1,9 +1,8 @@
 """Vector registers for compiled code: a few numbers side by side, worked on as one.
 
 LLVM's own vectorisers miss the loops that matter here: a strip of scores that stays in registers
-while the rows of a matrix stream past. A value of the type `Lanes` is an LLVM vector as wide as
-some registers; `zeros` takes their number as a constant, and all else follows the types. LLVM
-splits what is wider than the machine's own registers.
+while the rows of a matrix stream past. A value of the type `Lanes` is a number of registers, each
+an LLVM vector; `zeros` takes their number as a constant, and all else follows the types.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ def lanes_of(dtype: np.dtype | type) -> int:
 
 
 def stride_of(count: int, dtype: np.dtype | type) -> int:
-    """`count` numbers rounded up to one register, or to pairs of them."""
+    """`count` numbers rounded up to whole registers."""
     unit = lanes_of(dtype)
-    return unit if count <= unit else -(-count // (2 * unit)) * 2 * unit
+    return -(-count // unit) * unit
 
 
 def aligned_zeros(size: int, dtype: np.dtype | type) -> np.ndarray:
@@ -40,19 +39,20 @@ def aligned_zeros(size: int, dtype: np.dtype | type) -> np.ndarray:
 
 
 class Lanes(types.Type):
-    """Numba's type of `count` numbers of one type in vector registers."""
+    """Numba's type of some registers of numbers of one type."""
 
-    def __init__(self, dtype: types.Type, count: int) -> None:
+    def __init__(self, dtype: types.Type, registers: int) -> None:
         self.dtype = dtype
-        self.count = count
-        super().__init__(name=f"Lanes({dtype} x {count})")
+        self.registers = registers
+        self.unit = REGISTER * 8 // dtype.bitwidth
+        super().__init__(name=f"Lanes({dtype} x {self.unit} x {registers})")
 
 
 @register_model(Lanes)
 class _LanesModel(models.PrimitiveModel):
     def __init__(self, dmm, fe_type):
-        number = dmm.lookup(fe_type.dtype).get_value_type()
-        super().__init__(dmm, fe_type, ir.VectorType(number, fe_type.count))
+        register = ir.VectorType(dmm.lookup(fe_type.dtype).get_value_type(), fe_type.unit)
+        super().__init__(dmm, fe_type, ir.ArrayType(register, fe_type.registers))
 
 
 def _pointer(context, builder, array_type, array, start, kind):
@@ -69,10 +69,26 @@ def _spread(builder, number, vector):
     return builder.shuffle_vector(one, ir.Constant(vector, ir.Undefined), mask)
 
 
+def _each(builder, operate, *lanes):
+    """A value of the same type as `lanes`, register by register."""
+    result = ir.Constant(lanes[0].type, ir.Undefined)
+    for k in range(lanes[0].type.count):
+        registers = (builder.extract_value(value, k) for value in lanes)
+        result = builder.insert_value(result, operate(*registers), k)
+    return result
+
+
+def _places(context, builder, lanes, array_type, array, start):
+    """Pointers to consecutive registers of an array, beginning at array[start]."""
+    register = context.get_value_type(lanes).element
+    first = _pointer(context, builder, array_type, array, start, register)
+    return [builder.gep(first, [ir.IntType(32)(k)]) for k in range(lanes.registers)]
+
+
 @intrinsic(prefer_literal=True)
 def zeros(typing, array, registers):
     """Zeros of the type of `array` in a constant number of registers."""
-    lanes = Lanes(array.dtype, registers.literal_value * REGISTER * 8 // array.dtype.bitwidth)
+    lanes = Lanes(array.dtype, registers.literal_value)
 
     def generate(context, builder, signature, args):
         return ir.Constant(context.get_value_type(lanes), None)
@@ -85,7 +101,7 @@ def width(typing, lanes):
     """How many lanes there are."""
 
     def generate(context, builder, signature, args):
-        return context.get_constant(types.intp, lanes.count)
+        return context.get_constant(types.intp, lanes.unit * lanes.registers)
 
     return types.intp(lanes), generate
 
@@ -95,8 +111,11 @@ def load(typing, like, array, start):
     """array[start : start + lanes], as many lanes as `like` has."""
 
     def generate(context, builder, signature, args):
-        place = _pointer(context, builder, array, args[1], args[2], context.get_value_type(like))
-        return builder.load(place, align=array.dtype.bitwidth // 8)
+        result = ir.Constant(context.get_value_type(like), ir.Undefined)
+        for k, place in enumerate(_places(context, builder, like, array, *args[1:])):
+            register = builder.load(place, align=array.dtype.bitwidth // 8)
+            result = builder.insert_value(result, register, k)
+        return result
 
     return like(like, array, types.intp), generate
 
@@ -106,8 +125,9 @@ def store(typing, lanes, array, start):
     """array[start : start + lanes] = lanes."""
 
     def generate(context, builder, signature, args):
-        place = _pointer(context, builder, array, args[1], args[2], args[0].type)
-        builder.store(args[0], place, align=array.dtype.bitwidth // 8)
+        for k, place in enumerate(_places(context, builder, lanes, array, *args[1:])):
+            register = builder.extract_value(args[0], k)
+            builder.store(register, place, align=array.dtype.bitwidth // 8)
         return context.get_dummy_value()
 
     return types.void(lanes, array, types.intp), generate
@@ -118,7 +138,7 @@ def add(typing, a, b):
     """A + b, lane by lane."""
 
     def generate(context, builder, signature, args):
-        return builder.fadd(*args, flags=("fast",))
+        return _each(builder, lambda x, y: builder.fadd(x, y, flags=("fast",)), *args)
 
     return a(a, b), generate
 
@@ -128,7 +148,8 @@ def shift(typing, a, number):
     """A + number in each lane."""
 
     def generate(context, builder, signature, args):
-        return builder.fadd(args[0], _spread(builder, args[1], args[0].type), flags=("fast",))
+        same = _spread(builder, args[1], args[0].type.element)
+        return _each(builder, lambda x: builder.fadd(x, same, flags=("fast",)), args[0])
 
     return a(a, a.dtype), generate
 
@@ -138,13 +159,14 @@ def multiply_add(typing, a, number, b):
     """A * number + b, lane by lane."""
 
     def generate(context, builder, signature, args):
-        vector = args[0].type
+        register = args[0].type.element
         fmuladd = cgutils.get_or_insert_function(
             builder.module,
-            ir.FunctionType(vector, [vector] * 3),
-            f"llvm.fmuladd.v{vector.count}f{a.dtype.bitwidth}",
+            ir.FunctionType(register, [register] * 3),
+            f"llvm.fmuladd.v{register.count}f{a.dtype.bitwidth}",
         )
-        return builder.call(fmuladd, [args[0], _spread(builder, args[1], vector), args[2]])
+        same = _spread(builder, args[1], register)
+        return _each(builder, lambda x, y: builder.call(fmuladd, [x, same, y]), args[0], args[2])
 
     return a(a, a.dtype, b), generate
 
@@ -154,17 +176,21 @@ def bump(typing, a, lane, number):
     """A with `number` added in one lane, or as it is if there is no such lane."""
 
     def generate(context, builder, signature, args):
-        vector = args[0].type
-        place = ir.VectorType(ir.IntType(a.dtype.bitwidth), vector.count)
-        lanes = ir.Constant(place, list(range(vector.count)))
+        result, register = args[0], args[0].type.element
+        place = ir.VectorType(ir.IntType(a.dtype.bitwidth), a.unit)
         lane_number = args[1]
         if a.dtype.bitwidth < lane_number.type.width:  # saturated: far outside stays outside
-            most = lane_number.type(vector.count)
+            most = lane_number.type(a.unit * a.registers)
             outside = builder.icmp_unsigned(">", lane_number, most)
             lane_number = builder.trunc(builder.select(outside, most, lane_number), place.element)
-        here = builder.icmp_signed("==", lanes, _spread(builder, lane_number, place))
-        change = builder.select(here, _spread(builder, args[2], vector), ir.Constant(vector, None))
-        return builder.fadd(args[0], change, flags=("fast",))
+        wanted, zero = _spread(builder, lane_number, place), ir.Constant(register, None)
+        amount = _spread(builder, args[2], register)
+        for k in range(a.registers):
+            lanes = ir.Constant(place, list(range(k * a.unit, (k + 1) * a.unit)))
+            change = builder.select(builder.icmp_signed("==", lanes, wanted), amount, zero)
+            new = builder.fadd(builder.extract_value(result, k), change, flags=("fast",))
+            result = builder.insert_value(result, new, k)
+        return result
 
     return a(a, types.int64, a.dtype), generate
 
@@ -174,8 +200,10 @@ def maximum(typing, a, b):
     """The larger of a and b, lane by lane."""
 
     def generate(context, builder, signature, args):
-        larger = builder.fcmp_ordered(">", *args, flags=("fast",))
-        return builder.select(larger, *args)
+        def larger(x, y):
+            return builder.select(builder.fcmp_ordered(">", x, y, flags=("fast",)), x, y)
+
+        return _each(builder, larger, *args)
 
     return a(a, b), generate
 

@@ -169,9 +169,12 @@ def _times(strip):
         column = 0
         while column + 4 * unit <= stride:
             column = strip(rows, r, W, stride, column, zeros(W, 4), out, at)
-        if column + 2 * unit <= stride:
-            column = strip(rows, r, W, stride, column, zeros(W, 2), out, at)
-        if column < stride:
+        left = stride - column
+        if left == 3 * unit:
+            strip(rows, r, W, stride, column, zeros(W, 3), out, at)
+        elif left == 2 * unit:
+            strip(rows, r, W, stride, column, zeros(W, 2), out, at)
+        elif left == unit:
             strip(rows, r, W, stride, column, zeros(W, 1), out, at)
 
     return times
@@ -245,7 +248,7 @@ def _csr_add_strip(rows, r, scales, W, stride, column, zero):
 
 
 def _add_full(strip):
-    """All strips that change: a cache line, which is two registers, at a time."""
+    """All strips that change, two registers at a time."""
 
     def add_full(rows, r, scales, W, stride):
         unit = width(zeros(W, 1))
@@ -254,7 +257,7 @@ def _add_full(strip):
             if _any(scales, column, column + 2 * unit):
                 strip(rows, r, scales, W, stride, column, zeros(W, 2))
             column += 2 * unit
-        if column < stride:
+        if column < stride and _any(scales, column, stride):
             strip(rows, r, scales, W, stride, column, zeros(W, 1))
 
     return add_full

@@ -31,9 +31,11 @@ def _max_plus(work, before, w, T, stride, n_labels, to):
     k = 0
     while k + 4 * unit <= stride:
         k = _max_plus_strip(work, before, w, T, stride, n_labels, zeros(w, 4), to, k)
-    if k + 2 * unit <= stride:
-        k = _max_plus_strip(work, before, w, T, stride, n_labels, zeros(w, 2), to, k)
-    if k < stride:
+    if k + 3 * unit <= stride:
+        _max_plus_strip(work, before, w, T, stride, n_labels, zeros(w, 3), to, k)
+    elif k + 2 * unit <= stride:
+        _max_plus_strip(work, before, w, T, stride, n_labels, zeros(w, 2), to, k)
+    elif k < stride:
         _max_plus_strip(work, before, w, T, stride, n_labels, zeros(w, 1), to, k)
 
 

@@ -137,11 +137,13 @@ class Multiclass(CompiledStructure):
         """The class of highest score plus weighted cost."""
         cost = data[2][data[1][i]]
         best = 0
-        for k in range(1, cost.shape[0]):
-            if work[k] + loss_weight * cost[k] > work[best] + loss_weight * cost[best]:
-                best = k
+        highest = work[0] + loss_weight * cost[0]
+        for k in range(1, cost.shape[0]):  # without branches: which class wins is hard to predict
+            value = work[k] + loss_weight * cost[k]
+            best = k if value > highest else best
+            highest = max(value, highest)
         label[0] = best
-        return work[best] + loss_weight * cost[best]
+        return highest
 
     @staticmethod
     def loss(data, i, label):
