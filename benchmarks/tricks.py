@@ -17,6 +17,7 @@ import subprocess
 import tempfile
 from dataclasses import replace
 from itertools import product
+from types import FunctionType
 
 os.environ |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 
@@ -32,6 +33,7 @@ from taut._lanes import aligned_zeros, stride_of
 from taut._linalg import as_rows, row_times
 from taut.problem import _hinges
 from taut.solvers import DualCoordinate
+from taut.solvers.dual_coordinate import _shuffle
 from taut.structures import Chain, Multiclass, Scalar
 from timing import cpu_time, markdown, write_json
 
@@ -151,6 +153,38 @@ def variant(base, change, *arguments):
     return type("Variant", (base,), names)(*arguments)
 
 
+def _column_by_column(data, i, change, factor, work, w):
+    """As Multiclass.add_change, for CSR rows without bias."""
+    (numbers, indices, indptr), stride = data[0], data[5]
+    for k in range(change.shape[0]):
+        if change[k] != 0.0:
+            for p in range(indptr[i], indptr[i + 1]):
+                w[indices[p] * stride + k] += factor * change[k] * numbers[p]
+
+
+def restless():
+    """Multiclass whose step is also made where the block is at its optimum."""
+    step = Multiclass.exact_step
+    never = FunctionType(step.__code__, step.__globals__ | {"_NOTHING": -np.inf})
+    never.__module__, never.__qualname__ = __name__, "restless_step"
+    return type("Restless", (Multiclass,), {"exact_step": staticmethod(never)})(10)
+
+
+def shuffles(n=50_000):
+    """Random orders of n blocks; only their sums can be compared."""
+    rng, blocks, sums = np.random.default_rng(0), np.arange(n), np.zeros(2)
+
+    def ours():
+        order = blocks.copy()
+        _shuffle(order, np.uint64(12345))
+        sums[0] = order.sum()
+
+    def numpys():
+        sums[1] = rng.permutation(blocks).sum()
+
+    return [ours, numpys], sums
+
+
 def cases(folder):
     """Name, the calls (with the trick, without, and perhaps in C++), and their results."""
     for labels, dtype in product((10, 26, 105), (np.float64, np.float32)):
@@ -160,9 +194,17 @@ def cases(folder):
     yield "no reference counts, a9a", *counting(X, y)
     unasked = type("Unasked", (Scalar,), {"prefetch": staticmethod(lambda data, i: None)})()
     yield "prefetching, a9a", *passes(10, 1.0, (Scalar(), X, y), (unasked, X, y))
+    yield "shuffling, 50,000 blocks", *shuffles()
+    X, y = (part.astype(float) for part in sparse(folder, "ijcnn1", "train"))
+    csr = variant(Scalar, lambda b: replace(b, data=(as_rows(X), *b.data[1:])))
+    yield "full rows dense, ijcnn1", *passes(10, 1.0, (Scalar(), X, y), (csr, X, y))
     X, y = usps(folder)[:2]
     dense = variant(Multiclass, lambda b: replace(b, data=(as_rows(X), *b.data[1:])), 10)
     yield "zeros left out, usps", *passes(5, 0.1, (Multiclass(10), X, y), (dense, X, y))
+    columns = {"add_change": staticmethod(_column_by_column)}
+    plain = type("Columns", (Multiclass,), columns)(10)
+    yield "moves in strips, usps", *passes(5, 0.1, (Multiclass(10), X, y), (plain, X, y))
+    yield "optima left alone, usps", *passes(5, 0.1, (Multiclass(10), X, y), (restless(), X, y))
     letters = Letters(folder)
     X, y, lengths = letters.take(letters.folds != 0)
     words, chain = ((X, np.cumsum([0, *lengths])), y), Chain(26, True)
