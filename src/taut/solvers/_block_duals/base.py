@@ -81,7 +81,7 @@ class BlockDual(ABC):
     @property
     def news_interval(self) -> int:
         """Visits between two exchanges of news among threads; 0 where they take too long."""
-        interval = max(8, 16 * self.data.size // max(self.data.reads, 1))
+        interval = max(8, 8 * self.data.size // max(self.data.reads, 1))
         return interval if interval <= len(self.weight) // 64 else 0
 
     @abstractmethod
