@@ -165,7 +165,7 @@ def _column_by_column(data, i, change, factor, work, w):
 def restless():
     """Multiclass whose step is also made where the block is at its optimum."""
     step = Multiclass.exact_step
-    never = FunctionType(step.__code__, step.__globals__ | {"_NOTHING": -np.inf})
+    never = FunctionType(step.__code__, step.__globals__ | {"_NOTHING": -1.0})
     never.__module__, never.__qualname__ = __name__, "restless_step"
     return type("Restless", (Multiclass,), {"exact_step": staticmethod(never)})(10)
 

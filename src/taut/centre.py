@@ -30,7 +30,7 @@ _SEARCHING = 10  # passes in which kappa changes quickly
 _FAST, _SLOW = 1.5, 1.03
 _PATIENCE = 40  # passes without a gain of 2 % before the centre is weakened
 _GAIN = 0.98
-_WORTHWHILE = 0.12  # kappa below which moving the centre costs more than it brings
+_WORTHWHILE = 0.3  # kappa below which moving the centre costs more than it brings
 
 
 # Each of these reads its vectors once: beside a pass over sparse rows, w is the larger part of the
