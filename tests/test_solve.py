@@ -388,3 +388,9 @@ def test_killed_process_is_resumed(tmp_path, environment):
     resumed, whole = run(problem, checkpoint=path), run(problem)
     assert_allclose(resumed.certificate.primal, whole.certificate.primal, rtol=1e-12)
     assert_array_equal(resumed.w, whole.w)
+
+
+def test_rounding_at_the_optimum_makes_no_negative_gap():
+    dual = np.nextafter(5.5, 6.0)
+    certificate = Certificate(5.5, dual, True, Status.CONVERGED, "", 1, 1, 0.0, 0)
+    assert certificate.gap == certificate.relative_gap == 0.0

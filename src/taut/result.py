@@ -78,8 +78,8 @@ class Certificate:
 
     @property
     def gap(self) -> float:
-        """primal - dual."""
-        return self.primal - self.dual
+        """primal - dual, and 0 where rounding at the optimum would make it negative."""
+        return max(self.primal - self.dual, 0.0)
 
     @property
     def relative_gap(self) -> float:
@@ -100,7 +100,7 @@ def relative(primal: float, dual: float) -> float:
     """The relative gap of two bounds; infinite while there is no primal bound."""
     if math.isinf(primal) or math.isinf(dual):
         return math.inf
-    return (primal - dual) / primal if primal > 0.0 else 0.0
+    return max(primal - dual, 0.0) / primal if primal > 0.0 else 0.0
 
 
 @dataclass(frozen=True)
