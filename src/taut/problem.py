@@ -18,7 +18,7 @@ import numpy as np
 
 from taut._jit import specialise
 from taut._lanes import aligned_zeros
-from taut.data.arrays import check_sample_weight
+from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
 from taut.structures.base import Blocks, CompiledStructure, Oracles, Structure
 

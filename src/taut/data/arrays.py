@@ -17,8 +17,9 @@ __all__ = [
     "Checked",
     "Matrix",
     "as_matrix",
+    "as_numbers",
     "as_sequences",
-    "check_sample_weight",
+    "check_finite",
     "holds_sequences",
 ]
 
@@ -73,7 +74,7 @@ def as_matrix(X: Any, name: str = "X", *, finite: bool = True) -> Matrix:
         return X.matrix
     matrix = _as_layout(X, name)
     if finite:
-        _check_finite(matrix, name)
+        check_finite(matrix, name)
     return matrix
 
 
@@ -117,7 +118,7 @@ def as_sequences(
     else:
         matrix = _as_layout(X, name)
         offsets = _offsets(lengths, matrix.shape[0], name)
-    _check_finite(matrix, name, offsets)
+    check_finite(matrix, name, offsets)
     return matrix, offsets
 
 
@@ -130,59 +131,14 @@ def holds_sequences(X: Any, lengths: ArrayLike | None = None) -> bool:
     )
 
 
-def check_sample_weight(
-    sample_weight: Any, n: int, name: str = "sample_weight", unit: str = "row of X"
-) -> np.ndarray:
-    """Check weights of blocks.
-
-    Parameters
-    ----------
-    sample_weight : None, number or array-like of shape (n,)
-        None stands for 1; a number for that number everywhere.
-    n : int
-    name, unit : str
-        What errors call it, and what has a weight.
-
-    Returns
-    -------
-    ndarray of float64, shape (n,)
-
-    Raises
-    ------
-    InvalidData
-        The shape differs, a weight is NaN, infinite or negative, or all are zero.
-
-    Examples
-    --------
-    >>> check_sample_weight(2, 3)
-    array([2., 2., 2.])
-    """
-    if sample_weight is None:
-        return np.ones(n)
-    weight = _as_numbers(sample_weight, name).astype(np.float64, copy=False)
-    if weight.ndim == 0:
-        weight = np.full(n, weight)
-    if weight.shape != (n,):
-        raise InvalidData(
-            f"{name} has shape {weight.shape}, expected {(n,)}; pass one weight per {unit}"
-        )
-    _check_finite(weight, name)
-    if n and weight.min() < 0:
-        i = int(np.argmax(weight < 0))
-        raise InvalidData(f"{name}[{i}] = {weight[i]} is negative; pass weights >= 0")
-    if not weight.any():
-        raise InvalidData(f"{name} is zero everywhere; give at least one {unit} a positive weight")
-    return weight
-
-
 def _as_layout(X: Any, name: str) -> Matrix:
     if not sp.issparse(X):
-        X = _as_numbers(X, name)
+        X = as_numbers(X, name)
     _check_shape(X.shape, name)
     return _as_csr(X, name) if sp.issparse(X) else X
 
 
-def _as_numbers(X: Any, name: str, order: Literal["C"] | None = "C") -> np.ndarray:
+def as_numbers(X: Any, name: str, order: Literal["C"] | None = "C") -> np.ndarray:
     """Real numbers of any shape as float32 or float64, finite or not."""
     # The overhead of check_array would add up over many short sequences.
     if type(X) is np.ndarray and X.dtype in _FLOATS:
@@ -300,7 +256,7 @@ def _as_csr(X: Any, name: str) -> sp.csr_array | sp.csr_matrix:
     except ValueError as error:
         raise InvalidData(f"{name} is not valid {given.upper()}: {error}; rebuild it") from error
     _check_indices(X, name)
-    X.data = _as_numbers(X.data, f"{name}.data")
+    X.data = as_numbers(X.data, f"{name}.data")
     return _with_plain_indices(X)
 
 
@@ -344,7 +300,8 @@ def _row_of(k: int, offsets: np.ndarray) -> int:
     return int(np.searchsorted(offsets, k, side="right")) - 1
 
 
-def _check_finite(X: Any, name: str, offsets: np.ndarray | None = None) -> None:
+def check_finite(X: Any, name: str, offsets: np.ndarray | None = None) -> None:
+    """Refuse NaN and infinity; with offsets, errors name the sequence that they are in."""
     sparse = sp.issparse(X)
     values = (X.data if sparse else X).reshape(-1)
     # Unlike the sum, a mask of the values takes memory, and a finite sum has finite terms.
@@ -407,7 +364,7 @@ def _stack(X: Sequence[Any], name: str) -> tuple[Matrix, np.ndarray]:
 
 def _as_sequence(x: Any, name: str) -> Matrix:
     if not sp.issparse(x):
-        x = _as_numbers(x, name, order=None)
+        x = as_numbers(x, name, order=None)
     if x.ndim and x.shape[0] == 0:
         raise InvalidData(f"{name} has zero length; drop it and its labels")
     if x.ndim < 2:

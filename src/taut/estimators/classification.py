@@ -8,8 +8,9 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.extmath import safe_sparse_dot
 
-from taut.data.arrays import Checked, Matrix, as_matrix, check_sample_weight
+from taut.data.arrays import Checked, Matrix, as_matrix
 from taut.data.labels import as_labels, class_index, class_weights, share_right
+from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
 from taut.estimators.base import (
     StructuralEstimator,

@@ -8,8 +8,9 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from taut.data.arrays import Checked, as_sequences, check_sample_weight, holds_sequences
+from taut.data.arrays import Checked, as_sequences, holds_sequences
 from taut.data.labels import as_label_sequences, class_index, share_right
+from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
 from taut.estimators.base import StructuralEstimator, columns_of, documented
 from taut.problem import CompiledData
