@@ -1,7 +1,7 @@
 """Certificates recomputed from the model and the dual variables, in plain numpy.
 
 Nothing here calls the oracles, the kernels or the bookkeeping of the library: features, losses and
-Viterbi are written again from their definitions.
+Viterbi are written again from their definitions. Only where a state keeps its planes is taken over.
 """
 
 from __future__ import annotations
