@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any, Self, TypeVar, dataclass_transform
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -56,12 +57,17 @@ FITTED_ATTRIBUTES = """certificate_ : Certificate
         Number of passes."""
 
 
-def documented(estimator: type) -> type:
-    """Fill the parts of the docstring that all estimators share."""
-    estimator.__doc__ = (estimator.__doc__ or "").format(
-        training=TRAINING_PARAMETERS, fitted=FITTED_ATTRIBUTES
-    )
-    return estimator
+T = TypeVar("T")
+
+
+@dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
+def estimator(cls: type[T]) -> type[T]:
+    """Make an estimator of a class that declares its parameters: constructor and documentation.
+
+    scikit-learn wants all parameters spelt out in each constructor, and nothing else in it.
+    """
+    cls.__doc__ = (cls.__doc__ or "").format(training=TRAINING_PARAMETERS, fitted=FITTED_ATTRIBUTES)
+    return dataclass(kw_only=True, eq=False, repr=False)(cls)
 
 
 def as_solver(solver: str | Solver) -> Solver:
@@ -89,35 +95,21 @@ def columns_of(X: Any, matrix: Matrix) -> dict[str, Any]:
     return vars(memory)
 
 
+@estimator
 class StructuralEstimator(BaseEstimator):
     """Base of the estimators: they differ in their structure and in the shape of their weights."""
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        solver: str | Solver = "auto",
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        time_limit: float | None = None,
-        n_jobs: int | None = 1,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-        warm_start: bool = False,
-        callbacks: Sequence[Callable[[Record], object]] = (),
-        checkpoint: Checkpoint | str | os.PathLike | None = None,
-    ) -> None:
-        self.C = C
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.time_limit = time_limit
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.warm_start = warm_start
-        self.callbacks = callbacks
-        self.checkpoint = checkpoint
+    C: float = field(default=1.0, kw_only=False)
+    solver: str | Solver = "auto"
+    tol: float = 1e-3
+    max_iter: int = 1000
+    time_limit: float | None = None
+    n_jobs: int | None = 1
+    random_state: int | np.random.RandomState | None = None
+    verbose: int = 0
+    warm_start: bool = False
+    callbacks: Sequence[Callable[[Record], object]] = ()
+    checkpoint: Checkpoint | str | os.PathLike | None = None
 
     def _matrix(self, X: Any, *, finite: bool = True) -> Matrix:
         """X, checked, with the features that fit saw."""

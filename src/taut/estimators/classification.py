@@ -12,31 +12,17 @@ from taut.data.arrays import Checked, Matrix, as_matrix
 from taut.data.labels import as_labels, class_index, class_weights, share_right
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
-from taut.estimators.base import (
-    StructuralEstimator,
-    check_number,
-    columns_of,
-    documented,
-)
+from taut.estimators.base import StructuralEstimator, check_number, columns_of, estimator
 from taut.structures import Multiclass, Scalar
 
 
+@estimator
 class LinearClassifier(ClassifierMixin, StructuralEstimator):
     """What the two classifiers of rows share."""
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        fit_intercept: bool = True,
-        intercept_scaling: float = 1.0,
-        class_weight: dict | str | None = None,
-        **training: Any,
-    ) -> None:
-        super().__init__(C, **training)
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.class_weight = class_weight
+    fit_intercept: bool = True
+    intercept_scaling: float = 1.0
+    class_weight: dict | str | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -97,7 +83,7 @@ class LinearClassifier(ClassifierMixin, StructuralEstimator):
         return scores
 
 
-@documented
+@estimator
 class BinarySVM(LinearClassifier):
     """Linear binary classifier with the hinge loss.
 
@@ -131,31 +117,6 @@ class BinarySVM(LinearClassifier):
     True
     """
 
-    def __init__(
-        self,
-        C=1.0,
-        *,
-        fit_intercept=True,
-        intercept_scaling=1.0,
-        class_weight=None,
-        solver="auto",
-        tol=1e-3,
-        max_iter=1000,
-        time_limit=None,
-        n_jobs=1,
-        random_state=None,
-        verbose=0,
-        warm_start=False,
-        callbacks=(),
-        checkpoint=None,
-    ):
-        super().__init__(
-            C, fit_intercept=fit_intercept, intercept_scaling=intercept_scaling,
-            class_weight=class_weight, solver=solver, tol=tol, max_iter=max_iter,
-            time_limit=time_limit, n_jobs=n_jobs, random_state=random_state, verbose=verbose,
-            warm_start=warm_start, callbacks=callbacks, checkpoint=checkpoint,
-        )  # fmt: skip
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
@@ -183,7 +144,7 @@ class BinarySVM(LinearClassifier):
         return self.classes_[second.astype(np.intp)]
 
 
-@documented
+@estimator
 class MulticlassSVM(LinearClassifier):
     """Linear multiclass classifier (Crammer and Singer) with any cost matrix.
 
@@ -217,32 +178,7 @@ class MulticlassSVM(LinearClassifier):
     (True, True)
     """
 
-    def __init__(
-        self,
-        C=1.0,
-        *,
-        cost=None,
-        fit_intercept=True,
-        intercept_scaling=1.0,
-        class_weight=None,
-        solver="auto",
-        tol=1e-3,
-        max_iter=1000,
-        time_limit=None,
-        n_jobs=1,
-        random_state=None,
-        verbose=0,
-        warm_start=False,
-        callbacks=(),
-        checkpoint=None,
-    ):
-        super().__init__(
-            C, fit_intercept=fit_intercept, intercept_scaling=intercept_scaling,
-            class_weight=class_weight, solver=solver, tol=tol, max_iter=max_iter,
-            time_limit=time_limit, n_jobs=n_jobs, random_state=random_state, verbose=verbose,
-            warm_start=warm_start, callbacks=callbacks, checkpoint=checkpoint,
-        )  # fmt: skip
-        self.cost = cost
+    cost: Any = None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit rows X to classes y."""

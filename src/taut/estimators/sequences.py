@@ -12,14 +12,14 @@ from taut.data.arrays import Checked, as_sequences, holds_sequences
 from taut.data.labels import as_label_sequences, class_index, share_right
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
-from taut.estimators.base import StructuralEstimator, columns_of, documented
+from taut.estimators.base import StructuralEstimator, columns_of, estimator
 from taut.problem import CompiledData
 from taut.structures import Chain
 
 _LOSSES = {"hamming": False, "mean_hamming": True}
 
 
-@documented
+@estimator
 class ChainSVM(ClassifierMixin, StructuralEstimator):
     """Labels for the positions of sequences: weights per label, and per pair of neighbours.
 
@@ -55,30 +55,8 @@ class ChainSVM(ClassifierMixin, StructuralEstimator):
     True
     """
 
-    def __init__(
-        self,
-        C=1.0,
-        *,
-        loss="hamming",
-        boundary=False,
-        solver="auto",
-        tol=1e-3,
-        max_iter=1000,
-        time_limit=None,
-        n_jobs=1,
-        random_state=None,
-        verbose=0,
-        warm_start=False,
-        callbacks=(),
-        checkpoint=None,
-    ):
-        super().__init__(
-            C, solver=solver, tol=tol, max_iter=max_iter, time_limit=time_limit, n_jobs=n_jobs,
-            random_state=random_state, verbose=verbose, warm_start=warm_start,
-            callbacks=callbacks, checkpoint=checkpoint,
-        )  # fmt: skip
-        self.loss = loss
-        self.boundary = boundary
+    loss: str = "hamming"
+    boundary: bool = False
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from taut.errors import InvalidData
-from taut.estimators.base import StructuralEstimator, documented
+from taut.estimators.base import StructuralEstimator, estimator
 from taut.problem import CompiledData, PythonData, bind
 
 
-@documented
-class StructuredSVM(StructuralEstimator):
+@estimator
+class HasStructure:
+    """The structure, as the first of the parameters."""
+
+    structure: Any = field(kw_only=False)
+
+
+@estimator
+class StructuredSVM(StructuralEstimator, HasStructure):
     """A structural SVM with a structure of your own.
 
     Minimises P(w) = 1/2 |w|^2 + C sum_i weight_i max_y [loss(y_i, y) - <w, psi_i(y)>].
@@ -42,29 +50,6 @@ class StructuredSVM(StructuralEstimator):
     >>> model.predict(np.eye(3))
     array([0, 1, 2], dtype=int32)
     """
-
-    def __init__(
-        self,
-        structure,
-        C=1.0,
-        *,
-        solver="auto",
-        tol=1e-3,
-        max_iter=1000,
-        time_limit=None,
-        n_jobs=1,
-        random_state=None,
-        verbose=0,
-        warm_start=False,
-        callbacks=(),
-        checkpoint=None,
-    ):
-        super().__init__(
-            C, solver=solver, tol=tol, max_iter=max_iter, time_limit=time_limit, n_jobs=n_jobs,
-            random_state=random_state, verbose=verbose, warm_start=warm_start,
-            callbacks=callbacks, checkpoint=checkpoint,
-        )  # fmt: skip
-        self.structure = structure
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit examples X with labels y, in the form that the structure takes.
