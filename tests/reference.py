@@ -84,6 +84,55 @@ def _solve_scaled(
     return np.array(solution.x)[:d], alpha, str(solution.status)
 
 
+def prior_primal(
+    w: np.ndarray, psi: Blocks, losses: Blocks, weights: np.ndarray, mean, precision
+) -> float:
+    """P(w) with 1/2 (w - mean)' precision (w - mean), a full matrix, for 1/2 ||w||^2."""
+    plain = primal(w, psi, losses, weights) - 0.5 * float(w @ w)
+    return plain + 0.5 * float((w - mean) @ precision @ (w - mean))
+
+
+def solve_prior_qp(
+    psi: Blocks,
+    losses: Blocks,
+    weights: np.ndarray,
+    mean: np.ndarray,
+    precision: np.ndarray,
+    nonneg: np.ndarray,
+) -> tuple[float, np.ndarray]:
+    """Minimise `prior_primal` with w >= 0 where `nonneg` says so; return (minimum, its w)."""
+    n, d = len(psi), len(mean)
+    block_of_row = np.repeat(np.arange(n), [len(block) for block in losses])
+    signs = np.eye(d)[nonneg]
+    A = -np.block(
+        [
+            [np.vstack(psi), np.eye(n)[block_of_row]],
+            [np.zeros((n, d)), np.eye(n)],
+            [signs, np.zeros((len(signs), n))],
+        ]
+    )
+    b = -np.concatenate([*losses, np.zeros(n + len(signs))])
+    P = np.zeros((d + n, d + n))
+    P[:d, :d] = precision
+    q = np.concatenate([-precision @ mean, weights])
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.tol_feas = settings.tol_gap_abs = settings.tol_gap_rel = 1e-12
+    solution = clarabel.DefaultSolver(
+        sparse.csc_matrix(np.triu(P)),
+        q,
+        sparse.csc_matrix(A),
+        b,
+        [clarabel.NonnegativeConeT(len(b))],
+        settings,
+    ).solve()
+    if "Solved" not in str(solution.status):
+        raise RuntimeError(f"reference QP: status {solution.status}")
+    w = np.array(solution.x)[:d]
+    w[nonneg] = np.maximum(w[nonneg], 0.0)
+    return prior_primal(w, psi, losses, weights, mean, precision), w
+
+
 def multiclass_blocks(
     X: np.ndarray,
     codes: np.ndarray,

@@ -16,10 +16,11 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 # A part may import from the rows above its own, and from itself; `taut` itself is lazy.
 LAYERS = [
     ["errors"],
-    ["_jit", "_lanes", "files", "progress", "result"],
-    ["_linalg", "planes", "centre"],
-    ["data"],
+    ["_jit", "_lanes", "_scaling", "files", "progress", "result"],
+    ["_linalg", "planes", "quadratic"],
+    ["data", "centre"],
     ["structures"],
+    ["regularizer"],
     ["problem"],
     ["solvers", "checkpoint"],
     ["loop"],

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from taut.estimators import BinarySVM, ChainSVM, MulticlassSVM, StructuredSVM, load
     from taut.loop import solve
     from taut.problem import Problem
+    from taut.regularizer import Regularizer
     from taut.result import Certificate, History, Record, Result, Status
     from taut.structures import CompiledStructure, Structure, check_structure
 
@@ -28,6 +29,7 @@ _HOME = {
     "MulticlassSVM": "estimators",
     "Problem": "problem",
     "Record": "result",
+    "Regularizer": "regularizer",
     "Result": "result",
     "Status": "result",
     "Structure": "structures",
@@ -47,6 +49,7 @@ __all__ = [
     "MulticlassSVM",
     "Problem",
     "Record",
+    "Regularizer",
     "Result",
     "Status",
     "Structure",

@@ -17,6 +17,7 @@ from numba.extending import overload
 
 from taut._jit import helper, kernel
 from taut._lanes import add, bump, load, multiply_add, prefetch, store, width, zeros
+from taut._scaling import act
 
 Rows = tuple[np.ndarray, ...]
 _LEAST_FILLED = 0.5  # share of non-zeros from which a dense matrix takes little more than CSR
@@ -316,6 +317,16 @@ def _csr_prefetch(rows, first, last):
         prefetch(indices, p)
 
 
+def _dense_touch(rows, first, last, stride, action):
+    act(action, 0, rows[0].shape[1] * stride)
+
+
+def _csr_touch(rows, first, last, stride, action):
+    _data, indices, indptr = rows
+    for p in range(indptr[first], indptr[last]):
+        act(action, indices[p] * stride, (indices[p] + 1) * stride)
+
+
 def _operation(dense, csr):
     """Give a declaration its two implementations, chosen when the caller is compiled."""
 
@@ -333,6 +344,12 @@ def _operation(dense, csr):
 @_operation(_dense_prefetch, _csr_prefetch)
 def prefetch_rows(rows: Rows, first: int, last: int) -> None:
     """Ask for rows first..last - 1, or for the beginning of them if they are long."""
+    raise TypeError(_COMPILED_ONLY)
+
+
+@_operation(_dense_touch, _csr_touch)
+def touch_rows(rows: Rows, first: int, last: int, stride: int, action: Any) -> None:
+    """Act on the weights of the features that rows first..last - 1 have (`taut._scaling`)."""
     raise TypeError(_COMPILED_ONLY)
 
 

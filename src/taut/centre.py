@@ -11,6 +11,8 @@ dual value, so the certificate stays exact:
 
     P(w) - D(a) = sum of the blocks' gaps at w + kappa^2/2 |w - z|^2.
 
+With a prior or bounds the last term is that of `taut.quadratic`.
+
 How strong it should be shows in the moves of U. Blocks that compete undo each other's steps, and
 the move of a pass is then short beside what its visits would add up to if they were orthogonal;
 under a centre that is too strong all steps point the same way. `next_strength` steers between.
@@ -22,7 +24,7 @@ import math
 
 import numpy as np
 
-from taut._jit import kernel
+from taut.quadratic import Quadratic
 
 #: Squared move of a pass over the summed squared moves of its visits, where kappa is left alone.
 _GOOD_ALIGNMENT = (0.25, 1.0)
@@ -31,43 +33,6 @@ _FAST, _SLOW = 1.5, 1.03
 _PATIENCE = 40  # passes without a gain of 2 % before the centre is weakened
 _GAIN = 0.98
 _WORTHWHILE = 0.3  # kappa below which moving the centre costs more than it brings
-
-
-# Each of these reads its vectors once: beside a pass over sparse rows, w is the larger part of the
-# traffic, and a temporary vector costs as much as w itself.
-
-
-@kernel
-def _survey(w, z, kappa, U):
-    """U = w + kappa (w - z); return |U|^2, |w - z|^2 and the squared move of U."""
-    square = 0.0
-    distance = 0.0
-    move = 0.0
-    for j in range(w.shape[0]):
-        step = w[j] - z[j]
-        u = w[j] + kappa * step
-        change = u - U[j]
-        square += u * u
-        distance += step * step
-        move += change * change
-        U[j] = u
-    return square, distance, move
-
-
-@kernel
-def _move(w, z, share):
-    """Z = w, and w takes a share of the step with it."""
-    for j in range(w.shape[0]):
-        x = w[j]
-        w[j] = x + share * (x - z[j])
-        z[j] = x
-
-
-@kernel
-def _place(w, z, kappa, U):
-    """W = (U + kappa z) / (1 + kappa)."""
-    for j in range(w.shape[0]):
-        w[j] = (U[j] + kappa * z[j]) / (1.0 + kappa)
 
 
 class MovingCentre:
@@ -79,7 +44,8 @@ class MovingCentre:
         The dual vector as of the last `survey`.
     """
 
-    def __init__(self, w: np.ndarray) -> None:
+    def __init__(self, w: np.ndarray, quadratic: Quadratic) -> None:
+        self.quadratic = quadratic
         self.z = np.zeros(len(w), dtype=w.dtype)
         self.U = np.zeros(len(w), dtype=w.dtype)
         self.kappa = 0.0
@@ -99,18 +65,21 @@ class MovingCentre:
         self.z, self.U = self.z.astype(np.float64), self.U.astype(np.float64)
 
     def survey(self, w: np.ndarray) -> tuple[float, float, float]:
-        """|U|^2 of the dual point that belongs to w, |w - U|^2, and how far U moved, squared."""
-        square, distance, move = _survey(w, self.z, self.kappa, self.U)
-        return square, self.kappa**2 * distance, move
+        """g*(U) of the dual point that belongs to w, by how much w misses it, and the move of U.
+
+        The second is g(w) + g*(U) - <U, w>, without bounds and prior 1/2 |w - U|^2; the third is
+        the squared distance of U from where the last survey found it.
+        """
+        return self.quadratic.survey(w, self.z, self.kappa, self.U)
 
     def place(self, U: np.ndarray, w: np.ndarray) -> None:
         """Set w for a dual point given by U."""
-        _place(w, self.z, self.kappa, U)
+        self.quadratic.place(w, self.z, self.kappa, U)
 
     def move(self, w: np.ndarray, kappa: float) -> None:
         """Move the centre to w, and w with it as the dual point and the new strength demand."""
         if self.kappa > 0.0 or kappa > 0.0:
-            _move(w, self.z, self.kappa / (1.0 + kappa))
+            self.quadratic.move(w, self.z, self.kappa, kappa)
         self.kappa = kappa
 
     def first_strength(self, curvature: float) -> float:

@@ -141,7 +141,8 @@ class _Run:
         self.tol = tol
         self.rng = rng
         self.state = solver.init(problem, rng)
-        self.centre = MovingCentre(self.state.w)
+        self.centre = MovingCentre(self.state.w, problem.quadratic)
+        self.centre.place(self.centre.U, self.state.w)
         self.average: np.ndarray | None = None  # of w, from the third complete pass on
         self.alignment = 1.0
         self.averaged = 0
@@ -167,6 +168,8 @@ class _Run:
     def hot_start(self, start: Arrays) -> None:
         """Begin at the dual point of another solve; under the same weights also at its best w."""
         self.state.hot_start(start)
+        _, U = self.true_dual()
+        self.centre.place(U, self.state.w)
         if np.array_equal(start["weight"], self.problem.block_weight):
             self.average, self.better = start["best_w"].astype(self.state.w.dtype), "average"
             self.verify()
@@ -232,9 +235,9 @@ class _Run:
         self.iteration += 1
         self.oracle_calls += report.oracle_calls
         w = self.state.w
-        square, distance, moved = self.centre.survey(w)
-        dual = self.state.loss_sum - 0.5 * square
-        gap = report.gap + 0.5 * distance
+        conjugate, excess, moved = self.centre.survey(w)
+        dual = self.state.loss_sum - conjugate
+        gap = report.gap + excess
         self.alignment = moved / report.movement if report.movement > 0.0 else 1.0
         self.stagnant = 0 if gap < 0.98 * self.least_gap else self.stagnant + 1
         self.least_gap = min(gap, self.least_gap)
@@ -280,7 +283,7 @@ class _Run:
         primals: dict[str, float] = {}
         for name in sorted(candidates, key=lambda name: name != self.better):
             w = candidates[name]
-            primals[name] = self.problem.primal_padded(self.wide(w))
+            primals[name] = self.problem.primal_at(self.wide(w))
             self.oracle_calls += self.problem.n_blocks
             if primals[name] < self.best_primal:
                 self.best_primal, self.best_w = primals[name], w
@@ -357,8 +360,7 @@ class _Run:
         )  # fmt: skip
         _log.info("%s primal %.6g, dual %.6g", message, primal, dual)
         assert self.best_w is not None
-        w = self.problem.data.unpad(self.best_w)
-        return Result(w, certificate, self.history, self.read_state)
+        return Result(self.problem.weights(self.best_w), certificate, self.history, self.read_state)
 
     def read_state(self) -> Arrays:
         """The dual point, and the data that it belongs to."""

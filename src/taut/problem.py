@@ -3,7 +3,8 @@
     P(w) = 1/2 |w|^2 + sum_i C_i max_y violation_i(y)          violation(truth) = 0
     D(a) = sum_iy a_iy loss_i(y) - 1/2 |U|^2,   U = sum_iy a_iy psi_i(y),  a >= 0, sum_y a_iy <= C_i
 
-P(w) >= D(a) for every w and every feasible a.
+P(w) >= D(a) for every w and every feasible a. With a prior or bounds on w, 1/2 |w|^2 and 1/2 |U|^2
+are replaced by a regulariser and its conjugate (`taut.quadratic`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from taut._jit import specialise
 from taut._lanes import aligned_zeros
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
+from taut.quadratic import Quadratic
+from taut.regularizer import FEW_LABELS, Regularizer, curvature_rises, through_scaling
 from taut.structures.base import Blocks, CompiledStructure, Oracles, Structure
 
 
@@ -64,15 +67,22 @@ def _prediction_losses(oracles):
 class CompiledData:
     """A compiled structure bound to data: loops with its oracles inside, over batches of blocks.
 
-    Vectors of weights are padded here (`Blocks.pad`) unless said otherwise.
+    Vectors of weights are padded here (`Blocks.pad`), and of the regulariser's scaled space,
+    unless said otherwise.
     """
 
-    def __init__(self, structure: CompiledStructure, blocks: Blocks) -> None:
+    def __init__(
+        self,
+        structure: CompiledStructure,
+        blocks: Blocks,
+        regularizer: Regularizer | None = None,
+    ) -> None:
         self.structure = structure
         self.blocks = blocks
         self.oracles = structure.oracles
         if not blocks.use_inner:
             self.oracles = self.oracles._replace(inner=None)
+        self.prior = (regularizer or Regularizer()).check(blocks.n_features)
         self.n_blocks = blocks.n_blocks
         self.n_features = blocks.n_features
         self.size = blocks.size
@@ -80,6 +90,32 @@ class CompiledData:
         self.dtype = blocks.dtype
         self.pad = blocks.pad
         self.unpad = blocks.unpad
+        if not self.prior.trivial:
+            self._regularise()
+
+    def _regularise(self) -> None:
+        """Let the oracles see the weights through the scaling of the prior."""
+        self.oracles = through_scaling(self.oracles, self.structure.allocates)
+        self.scalings = {bounds: self.prior.scaling(self.pad, bounds) for bounds in (True, False)}
+        self.rises = np.ones(self.blocks.n_blocks)
+        if not self.prior.rescales:
+            return
+        if self.oracles.exact_step is not None and len(self.structure.all_labels) <= FEW_LABELS:
+            self.kernel(curvature_rises)(
+                self.local_data(np.float64, bounds=False), self.structure.all_labels,
+                aligned_zeros(self.blocks.work_size, np.float64),
+                aligned_zeros(self.blocks.size, np.float64), np.empty(1), self.rises,
+            )  # fmt: skip
+        else:
+            self.oracles = self.oracles._replace(inner=None, exact_step=None, add_change=None)
+
+    def local_data(self, dtype: Any, bounds: bool = True) -> tuple:
+        """The data for the oracles, for one thread and w of this type."""
+        if self.prior.trivial:
+            return self.blocks.data
+        weights, sums = np.zeros((2, self.size), dtype=dtype)
+        scaling = self.scalings[bounds]._replace(weights=weights, sums=sums)
+        return self.blocks.data, scaling, self.rises
 
     def kernel(self, make: Callable[[Oracles], Callable]) -> Callable:
         """The loop that `make` builds around the oracles, compiled."""
@@ -102,7 +138,17 @@ class CompiledData:
         def run(first: int, last: int) -> None:
             work = aligned_zeros(blocks.work_size, w.dtype)
             label = np.empty(blocks.label_size, dtype=np.int32)
-            kernel(blocks.data, blocks.offsets, blocks.truth, w, work, label, first, last, out)
+            kernel(
+                self.local_data(w.dtype),
+                blocks.offsets,
+                blocks.truth,
+                w,
+                work,
+                label,
+                first,
+                last,
+                out,
+            )
 
         in_threads(run, *ranges(self.n_blocks, n_jobs))
         return out
@@ -114,7 +160,8 @@ class CompiledData:
     def prediction_losses(self, w: np.ndarray) -> np.ndarray:
         """The loss of each block's prediction against its truth, for weights without padding."""
         blocks, out = self.blocks, np.empty(self.n_blocks)
-        self.kernel(_prediction_losses)(blocks.data, blocks.offsets, self.labels(w), out)
+        data = self.local_data(w.dtype)
+        self.kernel(_prediction_losses)(data, blocks.offsets, self.labels(w), out)
         return out
 
     def labels(self, w: np.ndarray, n_jobs: int = 1) -> np.ndarray:
@@ -124,7 +171,7 @@ class CompiledData:
 
         def run(first: int, last: int) -> None:
             work = aligned_zeros(blocks.work_size, w.dtype)
-            kernel(blocks.data, blocks.offsets, padded, work, first, last, out)
+            kernel(self.local_data(w.dtype), blocks.offsets, padded, work, first, last, out)
 
         in_threads(run, *ranges(self.n_blocks, n_jobs))
         return out
@@ -135,7 +182,13 @@ class PythonData:
 
     dtype = np.float64
 
-    def __init__(self, structure: Structure, X: Any, y: Any = None) -> None:
+    def __init__(
+        self,
+        structure: Structure,
+        X: Any,
+        y: Any = None,
+        regularizer: Regularizer | None = None,
+    ) -> None:
         self.structure = structure
         self.X = X.to_numpy() if hasattr(X, "to_numpy") else X  # a data frame is indexed by name
         self.truth = y.to_numpy() if hasattr(y, "to_numpy") else y
@@ -147,6 +200,7 @@ class PythonData:
         if len(y) != len(X):
             raise InvalidData(f"X has {len(X)} examples, y has {len(y)}: give one label to each")
         self.n_features = self.size = self.reads = len(self.features(0, self.truth[0]))
+        self.prior = (regularizer or Regularizer()).check(self.n_features)
 
     @staticmethod
     def pad(w: np.ndarray) -> np.ndarray:
@@ -182,7 +236,7 @@ class PythonData:
         return features
 
     def plane(self, i: int, label: Any) -> tuple[np.ndarray, float]:
-        """psi and loss of a label of block i."""
+        """psi, in the scaled space, and loss of a label of block i."""
         truth = self.truth[i]
         loss = float(self.structure.loss(truth, label))
         if not 0.0 <= loss < np.inf:
@@ -190,16 +244,21 @@ class PythonData:
                 f"{type(self.structure).__name__}.loss of example {i} is {loss}: losses are >= 0 "
                 "and finite"
             )
-        return self.features(i, truth) - self.features(i, label), loss
+        return self.prior.plane(self.features(i, truth) - self.features(i, label)), loss
 
-    def worst(self, i: int, w: np.ndarray) -> tuple[np.ndarray, float]:
+    def worst(self, i: int, v: np.ndarray) -> tuple[np.ndarray, float]:
         """psi and loss of the label that the loss-augmented oracle finds."""
+        w = self.prior.weights(v)
         return self.plane(i, self.structure.argmax(self.X[i], w, self.truth[i]))
+
+    def point(self, v: np.ndarray) -> np.ndarray:
+        """Where planes are to be evaluated: v within its bounds."""
+        return v if self.prior.trivial else np.maximum(v, self.prior.lower())
 
     def hinges(self, w: np.ndarray, n_jobs: int = 1) -> np.ndarray:
         """The largest violation of each block at w. Python holds the GIL: n_jobs has no effect."""
-        planes = (self.worst(i, w) for i in range(self.n_blocks))
-        return np.array([max(loss - psi @ w, 0.0) for psi, loss in planes])
+        planes, point = (self.worst(i, w) for i in range(self.n_blocks)), self.point(w)
+        return np.array([max(loss - psi @ point, 0.0) for psi, loss in planes])
 
     def predict(self, w: np.ndarray, n_jobs: int = 1) -> list[Any]:
         """The highest scoring label of each block."""
@@ -212,12 +271,15 @@ class PythonData:
 
 
 def bind(
-    structure: Structure | CompiledStructure, X: Any, y: Any = None
+    structure: Structure | CompiledStructure,
+    X: Any,
+    y: Any = None,
+    regularizer: Regularizer | None = None,
 ) -> CompiledData | PythonData:
     """Structure and data together; without y, for prediction only."""
     if isinstance(structure, CompiledStructure):
-        return CompiledData(structure, structure.encode(X, y))
-    return PythonData(structure, X, y)
+        return CompiledData(structure, structure.encode(X, y), regularizer)
+    return PythonData(structure, X, y, regularizer)
 
 
 @functools.cache
@@ -255,6 +317,8 @@ class Problem:
         C_i = C * sample_weight[i].
     n_jobs : int, default=1
         Threads for visits and for passes over all blocks.
+    regularizer : Regularizer, optional
+        A prior on w and sign constraints, in the place of 1/2 |w|^2.
 
     Examples
     --------
@@ -274,11 +338,13 @@ class Problem:
         C: float = 1.0,
         sample_weight: np.ndarray | None = None,
         n_jobs: int = 1,
+        regularizer: Regularizer | None = None,
     ) -> None:
         if not (np.isfinite(C) and C > 0.0):
             raise InvalidData(f"C = {C}: it must be positive and finite")
         self.structure = structure
-        self.data = bind(structure, X, y)
+        self.data = bind(structure, X, y, regularizer)
+        self.quadratic: Quadratic = self.data.prior.quadratic(self.data.pad)
         self.n_jobs = n_jobs
         self.block_weight = C * check_sample_weight(sample_weight, self.n_blocks)
 
@@ -294,11 +360,12 @@ class Problem:
 
     @functools.cached_property
     def data_digest(self) -> bytes:
-        """A digest of structure and data, equal for equal ones; weights are not in it.
+        """A digest of structure, data and prior, equal for equal ones; weights are not in it.
 
         Arrays of more than 16 MB enter by their shape and by values spread over them.
         """
         digest = hashlib.sha256(f"{type(self.structure).__qualname__} {self.n_features}".encode())
+        digest.update(self.data.prior.digest)
         for array in self.data.arrays():
             digest.update(f"{array.dtype} {array.shape}".encode())
             stride = array.nbytes // 2**24 + 1
@@ -307,13 +374,17 @@ class Problem:
 
     def primal(self, w: np.ndarray) -> float:
         """P(w), by one oracle call per block."""
-        return self.primal_padded(self.data.pad(np.asarray(w, dtype=np.float64)))
+        return self.primal_at(self.data.pad(self.data.prior.scaled(np.asarray(w, np.float64))))
 
-    def primal_padded(self, w: np.ndarray) -> float:
-        """P(w) for weights of float64 in the form that oracles see."""
-        return float(0.5 * (w @ w) + self.block_weight @ self.data.hinges(w, self.n_jobs))
+    def primal_at(self, v: np.ndarray) -> float:
+        """P of the weights that belong to v, of float64, in the form that passes work on."""
+        hinges = self.data.hinges(v, self.n_jobs)
+        return self.quadratic.value(v) + float(self.block_weight @ hinges)
 
-    @staticmethod
-    def dual(loss_sum: float, U: np.ndarray) -> float:
+    def dual(self, loss_sum: float, U: np.ndarray) -> float:
         """D of the dual variables whose summed losses and summed psi are given."""
-        return float(loss_sum - 0.5 * (U @ U))
+        return loss_sum - self.quadratic.conjugate(U)
+
+    def weights(self, v: np.ndarray) -> np.ndarray:
+        """The weights that belong to v, without padding."""
+        return self.data.prior.weights(self.data.unpad(v))

@@ -45,7 +45,8 @@ class PassReport:
 class DualState(ABC):
     """A feasible dual point with its w; solvers subclass it.
 
-    The loop may move w between passes (`taut.centre`), so solvers must take w as it is.
+    The loop places w before the first pass and may move it between passes (`taut.centre`), so
+    solvers must take w as it is. With a prior or bounds it is the v of `taut.quadratic`.
     """
 
     w: np.ndarray

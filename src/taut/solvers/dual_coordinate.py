@@ -90,9 +90,6 @@ class CoordinateState(DualState):
         old = arrays["weight"]
         self.duals.restore(arrays, self.duals.weight / np.where(old > 0.0, old, 1.0))
         self.duals.complete()
-        U = np.empty(len(self.w))
-        self.dual_vector(U)
-        self.w[:] = U
 
 
 @dataclass
@@ -159,7 +156,7 @@ class DualCoordinate(Solver[CoordinateState]):
             )
 
     def init(self, problem: Problem, rng: np.random.Generator) -> CoordinateState:
-        """All weight on the truths: a = 0, w = 0."""
+        """All weight on the truths: a = 0."""
         w = aligned_zeros(problem.data.size, problem.data.dtype)
         return CoordinateState(self._duals(problem), w, rng)
 

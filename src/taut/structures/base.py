@@ -18,6 +18,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from taut._lanes import aligned_zeros
+from taut._scaling import act
 from taut.errors import InvalidData, InvalidStructure
 
 
@@ -161,6 +162,7 @@ class Oracles(NamedTuple):
     loss: Callable
     score: Callable
     add_features: Callable
+    touch: Callable
     inner: Callable | None = None
     exact_step: Callable | None = None
     add_change: Callable | None = None
@@ -184,6 +186,9 @@ class CompiledStructure(ABC):
     - `prepare(data, i, w, work)` computes what `argmax` and `score` share for one block and one w,
       typically the potentials, into `work`;
     - `prefetch(data, i)` asks the processor for block i's data, which will be needed soon;
+    - `touch(data, i, action)` calls `taut._scaling.act(action, first, last)` for ranges that cover
+      all weights which block i reads or adds to, where there is a prior or a sign constraint; all
+      of w by default;
     - `inner(data, i, a, b)` returns <phi(x_i, a), phi(x_i, b)>;
     - `exact_step(data, i, work, weight, stiffness, alpha, change)`, for structures with few labels:
       after `prepare`, maximises the block's dual over the weights `alpha` of all `n_labels` labels,
@@ -214,6 +219,11 @@ class CompiledStructure(ABC):
     @staticmethod
     def prefetch(data, i):
         """Nothing to ask for unless a subclass says so."""
+
+    @staticmethod
+    def touch(data, i, action):
+        """All weights, unless a subclass knows better."""
+        act(action, 0, action.v.shape[0])
 
     @staticmethod
     def prepare(data, i, w, work):

@@ -8,7 +8,8 @@ import numpy as np
 
 from taut._jit import helper, kernel
 from taut._lanes import load, maximum, shift, store, stride_of, width, zeros
-from taut._linalg import Rows, add_outer, as_rows, prefetch_rows, row_inner, row_times
+from taut._linalg import Rows, add_outer, as_rows, prefetch_rows, row_inner, row_times, touch_rows
+from taut._scaling import act
 from taut.data.arrays import as_matrix
 from taut.errors import InvalidData
 from taut.structures.base import Blocks, CompiledStructure, as_codes
@@ -149,6 +150,12 @@ class Chain(CompiledStructure):
     def prefetch(data, i):
         """The rows of the sequence."""
         prefetch_rows(data.rows, data.offsets[i], data.offsets[i + 1])
+
+    @staticmethod
+    def touch(data, i, action):
+        """All labels' weights of the sequence's features, and what follows them in w."""
+        touch_rows(data.rows, data.offsets[i], data.offsets[i + 1], data.stride, action)
+        act(action, data.n_nodes * data.stride, action.v.shape[0])
 
     @staticmethod
     def prepare(data, i, w, work):

@@ -16,7 +16,9 @@ from taut._linalg import (
     prefetch_rows,
     row_times,
     squared_norms,
+    touch_rows,
 )
+from taut._scaling import act
 from taut.data.arrays import as_matrix
 from taut.errors import InvalidData
 from taut.structures.base import Blocks, CompiledStructure, as_codes
@@ -121,6 +123,14 @@ class Multiclass(CompiledStructure):
     def prefetch(data, i):
         """The block's row."""
         prefetch_rows(data[0], i, i + 1)
+
+    @staticmethod
+    def touch(data, i, action):
+        """All classes' weights of the row's features and of the bias."""
+        rows, _truth, _cost, bias, _norms, stride = data
+        touch_rows(rows, i, i + 1, stride, action)
+        if bias != 0.0:
+            act(action, action.v.shape[0] - stride, action.v.shape[0])
 
     @staticmethod
     def prepare(data, i, w, work):

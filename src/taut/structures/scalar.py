@@ -8,7 +8,8 @@ import numpy as np
 
 from taut._jit import helper
 from taut._lanes import prefetch
-from taut._linalg import add_row, as_rows, n_rows, prefetch_rows, row_dot, squared_norms
+from taut._linalg import add_row, as_rows, n_rows, prefetch_rows, row_dot, squared_norms, touch_rows
+from taut._scaling import act
 from taut.data.arrays import as_matrix
 from taut.errors import InvalidData
 from taut.structures.base import Blocks, CompiledStructure
@@ -93,6 +94,13 @@ class Scalar(CompiledStructure):
         """The block's numbers and its row."""
         prefetch(data[1], 3 * i)
         prefetch_rows(data[0], i, i + 1)
+
+    @staticmethod
+    def touch(data, i, action):
+        """The row's features and the bias."""
+        touch_rows(data[0], i, i + 1, 1, action)
+        if data[2] != 0.0:
+            act(action, action.v.shape[0] - 1, action.v.shape[0])
 
     @staticmethod
     def prepare(data, i, w, work):

@@ -129,6 +129,7 @@ class EnumeratedDual(BlockDual):
 
     def allocate(self, dtype):
         n_labels = len(self.all_labels)
+        self.local_data = [self.data.local_data(dtype) for _ in range(self.n_jobs)]
         self.buffers = [
             (aligned_zeros(self.data.blocks.work_size, dtype), aligned_zeros(n_labels, np.float64))
             for _ in range(self.n_jobs)
@@ -136,28 +137,29 @@ class EnumeratedDual(BlockDual):
 
     def visit_part(self, number, order, worker, stiffness, exact, gap, sums):
         self.data.kernel(_exact_pass)(
-            self.data.blocks.data, order, self.weight, worker, stiffness, *self.buffers[number],
+            self.local_data[number], order, self.weight, worker, stiffness, *self.buffers[number],
             self.alpha, gap, sums,
         )  # fmt: skip
         return order[:0]
 
     def add_vector(self, U):
+        data = self.data.local_data(U.dtype)
         work = aligned_zeros(self.data.blocks.work_size, U.dtype)
         self.data.kernel(_exact_vector)(
-            self.data.blocks.data, self.truth_place, self.alpha, work, self.buffers[0][1], U
+            data, self.truth_place, self.alpha, work, self.buffers[0][1], U
         )
 
     @property
     def loss_sum(self):
         loss = self.data.kernel(_exact_loss)
-        return float(loss(self.data.blocks.data, self.all_labels, self.alpha))
+        return float(loss(self.local_data[0], self.all_labels, self.alpha))
 
     def curvature(self):
         blocks, out = self.data.blocks, np.empty(self.data.n_blocks)
         self.data.kernel(_largest_squares)(
-            blocks.data, self.all_labels, blocks.offsets, blocks.truth, out
+            self.local_data[0], self.all_labels, blocks.offsets, blocks.truth, out
         )
-        return out
+        return out if self.data.prior.trivial else out * self.data.rises
 
     def arrays(self):
         return {"alpha": self.alpha}

@@ -33,12 +33,13 @@ def _gram_row(oracles):
     prepare, score, add_features = oracles.prepare, oracles.score, oracles.add_features
     inner = oracles.inner
 
-    def by_inner(data, i, labels, new, buffers, row):
+    def by_inner(i, labels, new, buffers, row):
         for q in range(new + 1):
-            row[q] = inner(data, i, labels[new], labels[q])
+            row[q] = inner(buffers.data, i, labels[new], labels[q])
 
-    def by_scores(data, i, labels, new, buffers, row):
+    def by_scores(i, labels, new, buffers, row):
         """Scores against phi(new) as weights; `scratch` is zero, up to rounding, in between."""
+        data = buffers.data
         scratch, work, sign = buffers.scratch, buffers.spare, buffers.change[:1]
         sign[0] = 1.0
         add_features(data, i, labels[new : new + 1], sign, scratch)
@@ -117,7 +118,7 @@ def _plane_pass(oracles):
                     violation[new] = value
                     gram = gram_of(planes, i)
                     for added in range(new if new > 1 else 0, new + 1):
-                        gram_row(data, i, labels, added, buffers, row)
+                        gram_row(i, labels, added, buffers, row)
                         for q in range(added + 1):
                             gram[added, q] = row[q]
                             gram[q, added] = row[q]
@@ -160,8 +161,12 @@ def _plane_vector(oracles):
 
 
 class _Buffers(NamedTuple):
-    """Room for one visit; compiled code makes no arrays."""
+    """Room for one visit; compiled code makes no arrays.
 
+    `data` is for Gram matrices: what the oracles see there is not bounded.
+    """
+
+    data: tuple
     work: np.ndarray
     spare: np.ndarray
     scratch: np.ndarray
@@ -187,6 +192,7 @@ class LabelledDual(PlaneDual):
         by_inner = self.data.oracles.inner is not None
         size = 0 if by_inner else self.data.size
         self.scratch = [aligned_zeros(size, dtype) for _ in range(self.n_jobs)]
+        self.local_data = [self.data.local_data(dtype) for _ in range(self.n_jobs)]
         self._share()
 
     def _share(self) -> None:
@@ -197,6 +203,7 @@ class LabelledDual(PlaneDual):
     def _buffers(self, scratch: np.ndarray) -> _Buffers:
         blocks, most = self.data.blocks, 2 * int(self.planes.arrays.places[:, CAPACITY].max())
         return _Buffers(
+            data=self.data.local_data(scratch.dtype, bounds=False),
             work=aligned_zeros(blocks.work_size, scratch.dtype),
             spare=aligned_zeros(blocks.work_size, scratch.dtype),
             scratch=scratch,
@@ -210,8 +217,9 @@ class LabelledDual(PlaneDual):
     def visit_part(self, number, order, worker, stiffness, exact, gap, sums):
         blocks, progress = self.data.blocks, aligned_zeros(1, np.int64)
         self.data.kernel(_plane_pass)(
-            blocks.data, blocks.offsets, blocks.truth, order, self.weight, worker, stiffness,
-            exact, self.max_steps, self.shares[number], self.buffers[number], gap, sums, progress,
+            self.local_data[number], blocks.offsets, blocks.truth, order, self.weight, worker,
+            stiffness, exact, self.max_steps, self.shares[number], self.buffers[number], gap, sums,
+            progress,
         )  # fmt: skip
         return order[progress[0] :]
 
@@ -224,7 +232,7 @@ class LabelledDual(PlaneDual):
 
     def add_vector(self, U):
         buffers, plane_vector = self._buffers(self.scratch[0]), self.data.kernel(_plane_vector)
-        plane_vector(self.data.blocks.data, self.planes.arrays, buffers, U)
+        plane_vector(self.data.local_data(U.dtype), self.planes.arrays, buffers, U)
 
     def arrays(self):
         # The scratch vector is zero only up to rounding, which an exact resumption must know.

@@ -35,11 +35,11 @@ class PythonDual(PlaneDual):
             self.planes.grow()
         planes = self.planes.arrays
         start = planes.places[i, SLOT]
-        stored = self._stored(i)
-        violation = [loss - values @ w[where] for (where, values), loss in stored]
+        stored, point = self._stored(i), self.data.point(w)
+        violation = [loss - values @ point[where] for (where, values), loss in stored]
         if exact:
             psi, loss = self.data.worst(i, w)
-            value, worst = loss - psi @ w, max(violation)
+            value, worst = loss - psi @ point, max(violation)
             mean = planes.coef[start : start + len(stored)] @ violation
             gap[i] = self.weight[i] * max(value, worst) - mean
             if value > worst + 1e-12 * (1.0 + abs(worst)):

@@ -1,0 +1,153 @@
+"""The regulariser where the dual lives: 1/2 |w - shift|^2 with w >= lower, and its conjugate.
+
+Passes add to v = shift + U, U = sum a psi, and the weights that belong to it are w = max(v, lower):
+v is never clipped in place, because U, and the dual value with it, could not be read off it again.
+
+    g(w)  = 1/2 |w - shift|^2  for w >= lower
+    g*(U) = max_w <U, w> - g(w) = <U, u> - 1/2 |u - shift|^2,     u = max(shift + U, lower)
+
+    P(w) = g(w) + sum_i C_i hinge_i(w),        D(a) = sum a loss - g*(U)
+
+With a centre z of strength kappa (`taut.centre`), v = (shift + U + kappa z) / (1 + kappa).
+
+Each function reads its vectors once: beside a pass over sparse rows, w is the larger part of the
+traffic, and a temporary vector costs as much as w itself.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from taut._jit import kernel
+
+
+@kernel
+def _survey(w, z, kappa, U):
+    square = 0.0
+    distance = 0.0
+    move = 0.0
+    for j in range(w.shape[0]):
+        step = w[j] - z[j]
+        u = w[j] + kappa * step
+        change = u - U[j]
+        square += u * u
+        distance += step * step
+        move += change * change
+        U[j] = u
+    return 0.5 * square, 0.5 * kappa * kappa * distance, move
+
+
+@kernel
+def _move(w, z, share):
+    for j in range(w.shape[0]):
+        x = w[j]
+        w[j] = x + share * (x - z[j])
+        z[j] = x
+
+
+@kernel
+def _place(w, z, kappa, U):
+    for j in range(w.shape[0]):
+        w[j] = (U[j] + kappa * z[j]) / (1.0 + kappa)
+
+
+class Quadratic:
+    """g(w) = 1/2 |w|^2."""
+
+    def value(self, v: np.ndarray) -> float:
+        """G of the weights that belong to v."""
+        return float(0.5 * (v @ v))
+
+    def conjugate(self, U: np.ndarray) -> float:
+        """g*(U)."""
+        return float(0.5 * (U @ U))
+
+    def survey(
+        self, v: np.ndarray, z: np.ndarray, kappa: float, U: np.ndarray
+    ) -> tuple[float, float, float]:
+        """U of v; return g*(U), g(w) + g*(U) - <U, w> >= 0, and how far U moved, squared."""
+        return _survey(v, z, kappa, U)
+
+    def move(self, v: np.ndarray, z: np.ndarray, old: float, new: float) -> None:
+        """Put the centre at w, and v where the same U and a centre of strength `new` have it."""
+        _move(v, z, old / (1.0 + new))
+
+    def place(self, v: np.ndarray, z: np.ndarray, kappa: float, U: np.ndarray) -> None:
+        """Set v for a dual point given by U."""
+        _place(v, z, kappa, U)
+
+
+@kernel
+def _bounded_value(v, shift, lower):
+    total = 0.0
+    for j in range(v.shape[0]):
+        total += (max(v[j], lower[j]) - shift[j]) ** 2
+    return 0.5 * total
+
+
+@kernel
+def _bounded_conjugate(U, shift, lower):
+    total = 0.0
+    for j in range(U.shape[0]):
+        u = max(shift[j] + U[j], lower[j])
+        total += U[j] * u - 0.5 * (u - shift[j]) ** 2
+    return total
+
+
+@kernel
+def _bounded_survey(v, z, kappa, shift, lower, U):
+    conjugate = 0.0
+    excess = 0.0
+    move = 0.0
+    for j in range(v.shape[0]):
+        new = v[j] + kappa * (v[j] - z[j]) - shift[j]
+        w = max(v[j], lower[j])
+        u = max(shift[j] + new, lower[j])
+        conjugate += new * u - 0.5 * (u - shift[j]) ** 2
+        # g(w) + g*(U) - <U, w>, in a form that rounding leaves positive.
+        excess += (u - w) * (new + shift[j] - 0.5 * (u + w))
+        move += (new - U[j]) ** 2
+        U[j] = new
+    return conjugate, excess, move
+
+
+@kernel
+def _bounded_move(v, z, old, new, lower):
+    for j in range(v.shape[0]):
+        w = max(v[j], lower[j])
+        v[j] = ((1.0 + old) * v[j] - old * z[j] + new * w) / (1.0 + new)
+        z[j] = w
+
+
+@kernel
+def _bounded_place(v, z, kappa, shift, U):
+    for j in range(v.shape[0]):
+        v[j] = (shift[j] + U[j] + kappa * z[j]) / (1.0 + kappa)
+
+
+class BoundedQuadratic(Quadratic):
+    """g(w) = 1/2 |w - shift|^2 for w >= lower."""
+
+    def __init__(self, shift: np.ndarray, lower: np.ndarray) -> None:
+        self.shift = shift
+        self.lower = lower
+
+    def value(self, v):
+        """G of the weights that belong to v."""
+        return float(_bounded_value(v, self.shift, self.lower))
+
+    def conjugate(self, U):
+        """g*(U)."""
+        return float(_bounded_conjugate(U, self.shift, self.lower))
+
+    def survey(self, v, z, kappa, U):
+        """As for the plain quadratic."""
+        return _bounded_survey(v, z, kappa, self.shift, self.lower, U)
+
+    def move(self, v, z, old, new):
+        """The centre goes to w, which is within its bounds; v need not be."""
+        _bounded_move(v, z, old, new, self.lower)
+
+    def place(self, v, z, kappa, U):
+        """Set v for a dual point given by U."""
+        _bounded_place(v, z, kappa, self.shift, U)

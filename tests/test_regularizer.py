@@ -1,0 +1,187 @@
+"""Priors and sign constraints: the optimum, its conditions, what is refused."""
+
+import functools
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from cases import STRUCTURES
+from reference import prior_primal, solve_prior_qp
+from taut import Problem, Regularizer, Status, solve
+from taut.errors import InvalidData
+from taut.solvers import DualCoordinate
+from taut.structures import Multiclass, Scalar
+from test_solvers import assert_feasible, dual_point
+
+FORMS = [
+    "scalar-bias",
+    "scalar-csr-bias",
+    "multiclass-single",
+    "multiclass-csr-cost-bias",
+    "chain",
+    "chain-csr-normalize-boundary",
+    "tags-plain",
+    "tags-compiled",
+    "tags-inner",
+]
+
+
+def numbers(kind, n):
+    """Mean, precision matrix and mask of a kind of prior on n weights."""
+    rng = np.random.default_rng(n)
+    mean, diagonal, mask = rng.normal(size=n), rng.uniform(0.2, 5.0, n), rng.random(n) < 0.5
+    A = rng.normal(size=(n, n))
+    nothing, ones, nowhere = np.zeros(n), np.eye(n), np.zeros(n, dtype=bool)
+    return {
+        "mean": (mean, ones, nowhere),
+        "diagonal": (nothing, np.diag(diagonal), nowhere),
+        "nonneg": (nothing, ones, ~nowhere),
+        "all": (mean, np.diag(diagonal), mask),
+        "full": (mean, A @ A.T / n + ones, nowhere),
+    }[kind]
+
+
+def regularizer(kind, n):
+    mean, precision, mask = numbers(kind, n)
+    if kind != "full":
+        precision = np.diag(precision)
+    return Regularizer(mean, precision, True if mask.all() else mask)
+
+
+@functools.cache
+def solved(name, kind, **options):
+    case = STRUCTURES[name]
+    prior = regularizer(kind, case.problem().n_features)
+    problem = Problem(case.structure, *case.data(), regularizer=prior)
+    return solve(problem, **{"tol": 1e-8, "max_iter": 20_000, "random_state": 0} | options)
+
+
+@pytest.fixture(params=FORMS)
+def name(request):
+    return request.param
+
+
+@pytest.fixture(params=["mean", "diagonal", "nonneg", "all", "full"])
+def kind(request):
+    return request.param
+
+
+def test_is_the_optimum(name, kind):
+    case, result = STRUCTURES[name], solved(name, kind)
+    mean, precision, mask = numbers(kind, len(result.w))
+    ones = np.ones(case.n_blocks)
+    best, w = solve_prior_qp(*case.reference, ones, mean, precision, mask)
+    assert result.certificate.status is Status.CONVERGED
+    assert_allclose(result.certificate.primal, best, rtol=1e-6)
+    own = prior_primal(result.w, *case.reference, ones, mean, precision)
+    assert_allclose(own, result.certificate.primal, rtol=1e-9)
+    assert result.certificate.dual <= best * (1.0 + 1e-9)
+    assert (result.w[mask] >= 0.0).all()
+    assert_allclose(result.w, w, atol=2e-3)
+
+
+def test_conditions_of_the_optimum(name, kind):
+    """Gradients vanish, or push against a bound that is met; only worst labels have weight."""
+    case, result = STRUCTURES[name], solved(name, kind)
+    psi, losses = case.reference
+    mean, precision, mask = numbers(kind, len(result.w))
+    alphas = dual_point_unscaled(case, result, mean, precision)
+    push = precision @ (result.w - mean) - sum(a @ p for a, p in zip(alphas, psi, strict=True))
+    assert_allclose(push[~mask], 0.0, atol=5e-3)
+    assert (push[mask] >= -5e-3).all()
+    assert_allclose(push * result.w * mask, 0.0, atol=5e-3)
+    for alpha, p, loss in zip(alphas, psi, losses, strict=True):
+        violation = loss - p @ result.w
+        hinge = max(violation.max(), 0.0)
+        assert_allclose(alpha @ (hinge - violation), 0.0, atol=5e-3)
+
+
+def dual_point_unscaled(case, result, mean, precision):
+    """Dual variables of all labels; stored psi of plain structures are scaled ones."""
+    if "psi_number" not in result.state:
+        alphas = dual_point(case, result.state)
+        assert_feasible(case, alphas, np.ones(case.n_blocks))
+        return alphas
+    root = np.linalg.cholesky(precision).T
+    scaled = [np.linalg.solve(root.T, p.T).T for p in case.reference[0]]
+    changed = type("Scaled", (), {"reference": (scaled, case.reference[1])})()
+    changed.n_blocks = case.n_blocks
+    return dual_point(changed, result.state)
+
+
+def test_dual_never_falls_without_a_centre(name, kind):
+    case = STRUCTURES[name]
+    prior = regularizer(kind, case.problem().n_features)
+    problem = Problem(case.structure, *case.data(), regularizer=prior)
+    duals = solve(
+        problem, DualCoordinate(recentring=0.0), tol=1e-5, max_iter=300, random_state=0
+    ).history["dual"]
+    slack = 1e-6 if name == "multiclass-single" else 1e-12
+    assert (np.diff(duals) >= -slack * (1.0 + np.abs(duals[1:]))).all()
+
+
+def test_plain_prior_changes_nothing(name):
+    case = STRUCTURES[name]
+    n = case.problem().n_features
+    prior = Regularizer(np.zeros(n), np.ones(n), np.zeros(n, dtype=bool))
+    plain = solve(case.problem(), random_state=0)
+    same = solve(Problem(case.structure, *case.data(), regularizer=prior), random_state=0)
+    assert_array_equal(plain.w, same.w)
+
+
+def test_threads_and_hot_starts(name):
+    """More threads, a checkpoint's state and other weights meet the same optimum."""
+    case = STRUCTURES[name]
+    prior = regularizer("all", case.problem().n_features)
+    blocks = np.arange(200) % case.n_blocks
+    best = None
+    for n_jobs in (1, 2):
+        X, y = case.data(blocks)
+        problem = Problem(case.structure, X, y, n_jobs=n_jobs, regularizer=prior)
+        result = solve(problem, tol=1e-6, random_state=0, max_iter=5000)
+        best = best or result.certificate.primal
+        assert_allclose(result.certificate.primal, best, rtol=2e-6)
+        again = solve(problem, tol=1e-6, start=result.state, random_state=0)
+        assert again.certificate.passes <= 3
+
+
+def test_other_priors_are_other_problems():
+    case = STRUCTURES["chain"]
+    start = solved("chain", "mean").state
+    with pytest.raises(InvalidData, match="the start belongs to other data"):
+        solve(case.problem(), start=start)
+
+
+def test_many_labels_go_through_planes(rng):
+    """Beyond some number of labels, curvatures of all of them would take too long."""
+    X, y = rng.normal(size=(60, 3)), np.arange(60) % 40
+    precision = rng.uniform(0.1, 10.0, 120)
+    prior = Regularizer(precision=precision)
+    result = solve(Problem(Multiclass(40), X, y, regularizer=prior), tol=1e-6, random_state=0)
+    assert "alpha" not in result.state
+    # Precisions that all classes share are a scaling of the features.
+    shared = np.repeat(rng.uniform(0.1, 10.0, 3), 40)
+    one = solve(Problem(Multiclass(40), X, y, regularizer=Regularizer(precision=shared)), tol=1e-6)
+    scaled = solve(Problem(Multiclass(40), X / np.sqrt(shared[::40]), y), tol=1e-6)
+    assert_allclose(one.certificate.primal, scaled.certificate.primal, rtol=2e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"mean": np.ones(3)}, r"prior_mean has shape \(3,\), the problem has 2 weights"),
+        ({"mean": [np.nan, 0.0]}, r"prior_mean contains NaN"),
+        ({"precision": [1.0, 0.0]}, r"prior_precision\[1\] = 0\.0: it must be positive"),
+        ({"precision": -1.0}, r"prior_precision\[0\] = -1\.0"),
+        ({"precision": np.ones((2, 3))}, r"prior_precision has shape \(2, 3\)"),
+        ({"precision": [[1.0, 2.0], [0.0, 1.0]]}, r"prior_precision is not symmetric"),
+        ({"precision": [[1.0, 2.0], [2.0, 1.0]]}, r"prior_precision is not positive definite"),
+        ({"precision": np.eye(2), "nonneg": True}, r"full matrix and nonneg is set"),
+        ({"nonneg": [1, 0]}, r"nonneg has dtype int64 and shape \(2,\): give True, False"),
+        ({"nonneg": [True]}, r"nonneg has dtype bool and shape \(1,\)"),
+    ],
+)
+def test_what_is_no_prior_is_refused(options, message):
+    with pytest.raises(InvalidData, match=message):
+        Problem(Scalar(), np.eye(2), np.array([1.0, -1.0]), regularizer=Regularizer(**options))
