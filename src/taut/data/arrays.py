@@ -304,9 +304,7 @@ def _row_of(k: int, offsets: np.ndarray) -> int:
     return int(np.searchsorted(offsets, k, side="right")) - 1
 
 
-def check_finite(
-    X: Any, name: str, offsets: np.ndarray | None = None, *, first: int = 0
-) -> None:
+def check_finite(X: Any, name: str, offsets: np.ndarray | None = None, *, first: int = 0) -> None:
     """Refuse NaN and infinity; with offsets, errors name the sequence that they are in.
 
     `first` is what errors call the first row, or the first sequence if there are offsets.

@@ -3,7 +3,6 @@
 import re
 import sys
 from collections.abc import Mapping
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -56,7 +55,7 @@ def as_bytes(size: int | str, name: str = "size") -> int:
     1536
     """
     count = None
-    if isinstance(size, Integral) and not isinstance(size, bool):
+    if isinstance(size, int | np.integer) and not isinstance(size, bool):
         count = int(size)
     elif isinstance(size, str):
         match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*", size)
@@ -64,8 +63,8 @@ def as_bytes(size: int | str, name: str = "size") -> int:
             count = round(float(match[1]) * _UNITS[match[2]])
     if count is None or count < 1:
         raise InvalidData(
-            f"{name} = {size!r} is no amount of memory; give bytes as an integer >= 1, or text such "
-            f"as '500MB' with one of the units {', '.join(_UNITS)}"
+            f"{name} = {size!r} is no amount of memory; give bytes as an integer >= 1, or text "
+            f"such as '500MB' with one of the units {', '.join(_UNITS)}"
         )
     return count
 
