@@ -60,7 +60,7 @@ __all__ = [
 ]
 
 
-_SUBMODULES = ("errors", "solvers", "structures")
+_SUBMODULES = ("data", "errors", "solvers", "structures")
 
 
 def __getattr__(name: str) -> Any:

@@ -18,9 +18,11 @@ __all__ = [
     "Matrix",
     "as_matrix",
     "as_numbers",
+    "as_offsets",
     "as_sequences",
     "check_finite",
     "holds_sequences",
+    "offsets_of",
 ]
 
 Matrix: TypeAlias = np.ndarray | sp.csr_array | sp.csr_matrix
@@ -79,7 +81,7 @@ def as_matrix(X: Any, name: str = "X", *, finite: bool = True) -> Matrix:
 
 
 def as_sequences(
-    X: Any, lengths: ArrayLike | None = None, name: str = "X"
+    X: Any, lengths: ArrayLike | None = None, name: str = "X", *, first: int = 0
 ) -> tuple[Matrix, np.ndarray]:
     """Stack sequences of rows into one matrix.
 
@@ -92,6 +94,8 @@ def as_sequences(
         Rows of each sequence of a stacked `X`; None makes it one sequence.
     name : str
         What errors call `X`.
+    first : int, default=0
+        What errors call the first sequence of a list: its number in the list that `X` is from.
 
     Returns
     -------
@@ -114,11 +118,11 @@ def as_sequences(
            [5., 6.]]), array([0, 1, 3]))
     """
     if holds_sequences(X, lengths):
-        matrix, offsets = _stack(X, name)
+        matrix, offsets = _stack(X, name, first)
     else:
         matrix = _as_layout(X, name)
-        offsets = _offsets(lengths, matrix.shape[0], name)
-    check_finite(matrix, name, offsets)
+        offsets = as_offsets(lengths, matrix.shape[0], name)
+    check_finite(matrix, name, offsets, first=first)
     return matrix, offsets
 
 
@@ -300,8 +304,11 @@ def _row_of(k: int, offsets: np.ndarray) -> int:
     return int(np.searchsorted(offsets, k, side="right")) - 1
 
 
-def check_finite(X: Any, name: str, offsets: np.ndarray | None = None) -> None:
-    """Refuse NaN and infinity; with offsets, errors name the sequence that they are in."""
+def check_finite(X: Any, name: str, offsets: np.ndarray | None = None, *, first: int = 0) -> None:
+    """Refuse NaN and infinity; with offsets, errors name the sequence that they are in.
+
+    `first` is what errors call the first row, or the first sequence if there are offsets.
+    """
     sparse = sp.issparse(X)
     values = (X.data if sparse else X).reshape(-1)
     # Unlike the sum, a mask of the values takes memory, and a finite sum has finite terms.
@@ -317,10 +324,10 @@ def check_finite(X: Any, name: str, offsets: np.ndarray | None = None) -> None:
     else:
         row, place = k, ""
     if offsets is None:
-        place = f"row {row}{place}"
+        place = f"row {first + row}{place}"
     else:
         i = _row_of(row, offsets)
-        place = f"sequence {i}, row {row - offsets[i]}{place}"
+        place = f"sequence {first + i}, row {row - offsets[i]}{place}"
     if np.isnan(values[k]):
         raise InvalidData(f"{name} contains NaN at {place}; drop or impute such rows")
     raise InvalidData(
@@ -337,23 +344,24 @@ def _first_non_finite(values: np.ndarray, chunk: int = 1 << 16) -> int | None:
     return None
 
 
-def _stack(X: Sequence[Any], name: str) -> tuple[Matrix, np.ndarray]:
+def _stack(X: Sequence[Any], name: str, start: int) -> tuple[Matrix, np.ndarray]:
     if len(X) == 0:
         raise InvalidData(f"{name} has no sequences; pass at least one")
-    parts = [_as_sequence(x, f"{name}[{i}]") for i, x in enumerate(X)]
+    parts = [_as_sequence(x, f"{name}[{i}]") for i, x in enumerate(X, start)]
     first = parts[0]
-    for i, part in enumerate(parts):
+    for i, part in enumerate(parts, start):
         if sp.issparse(part) != sp.issparse(first):
             kinds = ["sparse" if sp.issparse(x) else "dense" for x in (part, first)]
             raise InvalidData(
-                f"{name}[{i}] is {kinds[0]}, {name}[0] is {kinds[1]}; make all dense or all sparse"
+                f"{name}[{i}] is {kinds[0]}, {name}[{start}] is {kinds[1]}; "
+                "make all dense or all sparse"
             )
         if part.shape[1] != first.shape[1]:
             raise InvalidData(
-                f"{name}[{i}] has {part.shape[1]} features, {name}[0] has {first.shape[1]}; "
+                f"{name}[{i}] has {part.shape[1]} features, {name}[{start}] has {first.shape[1]}; "
                 "give all sequences the same features"
             )
-    offsets = _cumulate([part.shape[0] for part in parts])
+    offsets = offsets_of([part.shape[0] for part in parts])
     if sp.issparse(first):
         return _with_plain_indices(sp.vstack(parts, format="csr")), offsets
     dtype = np.result_type(*{part.dtype for part in parts})
@@ -376,7 +384,8 @@ def _as_sequence(x: Any, name: str) -> Matrix:
     return _as_csr(x, name) if sp.issparse(x) else x
 
 
-def _offsets(lengths: ArrayLike | None, n_rows: int, name: str) -> np.ndarray:
+def as_offsets(lengths: ArrayLike | None, n_rows: int, name: str = "X") -> np.ndarray:
+    """Where each sequence of a stacked matrix begins, and the last one ends."""
     if lengths is None:
         lengths = [n_rows]
     try:
@@ -397,10 +406,11 @@ def _offsets(lengths: ArrayLike | None, n_rows: int, name: str) -> np.ndarray:
     total = sum(sizes.tolist())
     if total != n_rows:
         raise InvalidData(f"lengths sum to {total}, {name} has {n_rows} rows; make them agree")
-    return _cumulate(sizes)
+    return offsets_of(sizes)
 
 
-def _cumulate(sizes: ArrayLike) -> np.ndarray:
+def offsets_of(sizes: ArrayLike) -> np.ndarray:
+    """Where each of some runs of these sizes begins, and the last one ends."""
     return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
 
 

@@ -11,7 +11,16 @@ from sklearn.utils import column_or_1d
 from taut.data.arrays import check_unmasked, show
 from taut.errors import InvalidData, InvalidType
 
-__all__ = ["as_label_sequences", "as_labels", "class_index", "class_weights", "share_right"]
+__all__ = [
+    "as_label_sequences",
+    "as_labels",
+    "class_index",
+    "class_weights",
+    "distinct",
+    "is_nested",
+    "share_right",
+    "sort_classes",
+]
 
 
 def as_label_sequences(y: Any, offsets: np.ndarray, name: str = "y") -> np.ndarray:
@@ -44,7 +53,7 @@ def as_label_sequences(y: Any, offsets: np.ndarray, name: str = "y") -> np.ndarr
     """
     lengths = np.diff(offsets)
     y = _array_like(y, name)
-    nested = _is_nested(y, len(lengths))
+    nested = is_nested(y, len(lengths))
     if len(y) != (len(lengths) if nested else offsets[-1]):
         raise InvalidData(
             f"{name} has {len(y)} entries, X has {offsets[-1]} rows in {len(lengths)} sequences; "
@@ -119,7 +128,7 @@ def class_index(y: Any, name: str = "y") -> tuple[np.ndarray, np.ndarray]:
     >>> class_index([("b", 1), None])
     (array([('b', 1), None], dtype=object), array([0, 1], dtype=int32))
     """
-    classes, codes = _unique(y, name)
+    classes, codes = distinct(y, name)
     for code, label in enumerate(classes):
         if isinstance(label, float | np.floating) and not label.is_integer():
             i = int(np.argmax(codes == code))
@@ -134,11 +143,34 @@ def class_index(y: Any, name: str = "y") -> tuple[np.ndarray, np.ndarray]:
         raise InvalidData(f"{name} needs at least 2 classes, got {found}; add rows of other labels")
     if classes.dtype != object:
         return classes, codes
+    classes, places = sort_classes(classes)
+    return classes, places[codes]
+
+
+def sort_classes(classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sort distinct labels of dtype object, if they can be compared.
+
+    Parameters
+    ----------
+    classes : ndarray of object
+
+    Returns
+    -------
+    classes : ndarray
+        Sorted or as they were; of the labels' common simple type, or of dtype object.
+    places : ndarray of int32
+        Where each of the given labels is now.
+
+    Examples
+    --------
+    >>> sort_classes(np.array(["b", "a"], dtype=object))
+    (array(['a', 'b'], dtype='<U1'), array([1, 0], dtype=int32))
+    """
     try:
         order = sorted(range(len(classes)), key=classes.__getitem__)
     except TypeError:
         order = list(range(len(classes)))
-    return _typed(classes[order]), np.argsort(order).astype(np.int32)[codes]
+    return _typed(classes[order]), np.argsort(order).astype(np.int32)
 
 
 def class_weights(
@@ -212,7 +244,8 @@ def _array_like(y: Any, name: str) -> Any:
     return y
 
 
-def _is_nested(y: Any, n_sequences: int) -> bool:
+def is_nested(y: Any, n_sequences: int) -> bool:
+    """Whether the items of `y` are the labels of one sequence each, not labels themselves."""
     if len(y) == 0:
         return False
     if isinstance(y, np.ndarray) and y.ndim > 1:
@@ -238,7 +271,7 @@ def _objects(labels: Iterable[Any]) -> np.ndarray:
     return np.fromiter(labels, dtype=object)
 
 
-def _unique(y: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
+def distinct(y: Any, name: str = "y") -> tuple[np.ndarray, np.ndarray]:
     """Distinct labels, sorted if typed and by appearance if not, and the number of each label."""
     labels = _flat(y, name)
     if labels.dtype != object:

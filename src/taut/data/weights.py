@@ -7,7 +7,7 @@ import numpy as np
 from taut.data.arrays import as_numbers, check_finite
 from taut.errors import InvalidData
 
-__all__ = ["check_sample_weight"]
+__all__ = ["as_weights", "check_sample_weight", "per_block"]
 
 
 def check_sample_weight(
@@ -39,17 +39,31 @@ def check_sample_weight(
     """
     if sample_weight is None:
         return np.ones(n)
-    weight = as_numbers(sample_weight, name).astype(np.float64, copy=False)
-    if weight.ndim == 0:
-        weight = np.full(n, weight)
-    if weight.shape != (n,):
-        raise InvalidData(
-            f"{name} has shape {weight.shape}, expected {(n,)}; pass one weight per {unit}"
-        )
-    check_finite(weight, name)
-    if n and weight.min() < 0:
-        i = int(np.argmax(weight < 0))
-        raise InvalidData(f"{name}[{i}] = {weight[i]} is negative; pass weights >= 0")
+    weight = as_weights(sample_weight, n, name, unit)
     if not weight.any():
         raise InvalidData(f"{name} is zero everywhere; give at least one {unit} a positive weight")
     return weight
+
+
+def as_weights(
+    sample_weight: Any, n: int, name: str = "sample_weight", unit: str = "row of X"
+) -> np.ndarray:
+    """As `check_sample_weight`, for weights that may all be zero, such as those of a part."""
+    weight = per_block(sample_weight, n, name, unit, "weight")
+    if n and weight.min() < 0:
+        i = int(np.argmax(weight < 0))
+        raise InvalidData(f"{name}[{i}] = {weight[i]} is negative; pass weights >= 0")
+    return weight
+
+
+def per_block(values: Any, n: int, name: str, unit: str, what: str) -> np.ndarray:
+    """Finite numbers, one per block or one for all, as float64 of shape (n,)."""
+    numbers = as_numbers(values, name).astype(np.float64, copy=False)
+    if numbers.ndim == 0:
+        numbers = np.full(n, numbers)
+    if numbers.shape != (n,):
+        raise InvalidData(
+            f"{name} has shape {numbers.shape}, expected {(n,)}; pass one {what} per {unit}"
+        )
+    check_finite(numbers, name)
+    return numbers

@@ -1,0 +1,272 @@
+"""Some blocks of a source, as plain arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+
+from taut.data.arrays import Checked, Matrix, offsets_of
+from taut.data.memory import size_of
+from taut.errors import InvalidData
+
+__all__ = ["Chunk", "as_csr", "concatenate", "from_columns", "stack"]
+
+_POINTERS = ("indptr", "offsets")
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Some consecutive blocks of a source.
+
+    Parameters
+    ----------
+    number : int
+        Of the chunk in its source; -1 if it is made of several.
+    first : int
+        Number of its first block in the source; -1 if its blocks are not consecutive.
+    X : ndarray, CSR or list
+        One row per block, or the stacked rows of ragged blocks: C-contiguous, or CSR with int32
+        ``indices`` and int64 ``indptr``. Or a list of examples of any kind.
+    offsets : ndarray of int64, shape (n_blocks + 1,), optional
+        Where the rows of each ragged block begin.
+    y : ndarray or list, optional
+        Targets of blocks, or of the rows of ragged blocks: float64, int64, int32 class codes or
+        labels; a list for a list of examples. `Source.codes` numbers them by class.
+    sample_weight, margin : ndarray of float64, shape (n_blocks,), optional
+
+    Examples
+    --------
+    >>> chunk = Chunk(0, 0, np.array([[1.0], [2.0], [3.0]]), y=np.array([4, 5, 6]))
+    >>> chunk.take([2, 0]).y
+    array([6, 4])
+    """
+
+    number: int
+    first: int
+    X: Matrix | list[Any]
+    offsets: np.ndarray | None = None
+    y: np.ndarray | list[Any] | None = None
+    sample_weight: np.ndarray | None = None
+    margin: np.ndarray | None = None
+
+    @property
+    def n_blocks(self) -> int:
+        """How many blocks it holds."""
+        return self._n_rows if self.offsets is None else len(self.offsets) - 1
+
+    @property
+    def _n_rows(self) -> int:
+        return len(self.X) if isinstance(self.X, list) else self.X.shape[0]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its arrays; for objects of Python an estimate."""
+        lists = [value for value in (self.X, self.y) if isinstance(value, list)]
+        return sum(map(size_of, [*lists, *self.columns().values()]))
+
+    @property
+    def examples(self) -> Any:
+        """What structures take: checked rows, checked rows with offsets, or the list."""
+        if isinstance(self.X, list):
+            return self.X
+        matrix = Checked(self.X)
+        return matrix if self.offsets is None else (matrix, self.offsets)
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """The arrays it consists of, in a fixed order, by the names that shards give them."""
+        X: Any = self.X
+        found: dict[str, Any] = {"X": X}
+        if sp.issparse(X):
+            found = {"data": X.data, "indices": X.indices, "indptr": X.indptr}
+        for name in ("offsets", "y", "sample_weight", "margin"):
+            found[name] = getattr(self, name)
+        return {name: value for name, value in found.items() if isinstance(value, np.ndarray)}
+
+    def take(self, blocks: ArrayLike) -> Chunk:
+        """Copy some blocks.
+
+        Parameters
+        ----------
+        blocks : array-like of int
+            Positions within the chunk, in any order.
+
+        Returns
+        -------
+        Chunk
+            With arrays of its own and ``first`` -1.
+        """
+        which = np.asarray(blocks, dtype=np.int64)
+        rows = which if self.offsets is None else _spread(self.offsets, which)
+        y: Any = None
+        if self.y is not None:
+            y = _pick(self.y, rows if len(self.y) == self._n_rows else which)
+        return Chunk(
+            self.number,
+            -1,
+            _pick(self.X, rows),
+            None if self.offsets is None else offsets_of(np.diff(self.offsets)[which]),
+            y,
+            None if self.sample_weight is None else self.sample_weight[which],
+            None if self.margin is None else self.margin[which],
+        )
+
+    def between(self, start: int, stop: int) -> Chunk:
+        """Consecutive blocks, on the same memory where that is possible."""
+        rows = blocks = slice(start, stop)
+        offsets = None
+        if self.offsets is not None:
+            rows = slice(int(self.offsets[start]), int(self.offsets[stop]))
+            offsets = self.offsets[start : stop + 1] - self.offsets[start]
+        X: Any = self.X
+        if sp.issparse(X):
+            indptr = X.indptr[rows.start : rows.stop + 1]
+            values = slice(indptr[0], indptr[-1])
+            X = as_csr(X.data[values], X.indices[values], indptr - indptr[0], X.shape[1])
+        else:
+            X = X[rows]
+        y = self.y
+        if y is not None:
+            y = y[rows] if len(y) == self._n_rows else y[blocks]
+        weight, margin = self.sample_weight, self.margin
+        return Chunk(
+            self.number,
+            -1 if self.first < 0 else self.first + start,
+            X,
+            offsets,
+            y,
+            None if weight is None else weight[blocks],
+            None if margin is None else margin[blocks],
+        )
+
+    def ends(self) -> np.ndarray:
+        """Bytes up to the end of each block, beginning with 0."""
+        X: Any = self.X
+        if isinstance(X, list):
+            return offsets_of([size_of(x) for x in X])
+        if sp.issparse(X):
+            width = X.data.itemsize + X.indices.itemsize
+            bytes_of_rows = X.indptr * width + np.arange(self._n_rows + 1) * X.indptr.itemsize
+        else:
+            bytes_of_rows = np.arange(self._n_rows + 1) * (X.shape[1] * X.itemsize)
+        if self.offsets is not None:
+            bytes_of_rows = bytes_of_rows[self.offsets]
+        # Labels are counted as numbers: where chunks end must not depend on their type.
+        rest = sum(
+            8 * len(values)
+            for values in (self.y, self.sample_weight, self.margin)
+            if values is not None
+        )
+        return bytes_of_rows + np.arange(self.n_blocks + 1) * (rest // self.n_blocks)
+
+
+def concatenate(chunks: Sequence[Chunk]) -> Chunk:
+    """Stack chunks of one kind.
+
+    Parameters
+    ----------
+    chunks : sequence of Chunk
+        At least one, all of one source.
+
+    Returns
+    -------
+    Chunk
+        With arrays of its own.
+
+    Raises
+    ------
+    InvalidData
+        There are none, or they differ in kind.
+
+    Examples
+    --------
+    >>> a = Chunk(0, 0, np.array([[1.0], [2.0]]))
+    >>> b = Chunk(1, 2, np.array([[3.0]]))
+    >>> concatenate([a, b])
+    Chunk(number=-1, first=0, X=array([[1.], [2.], [3.]]), ...)
+    """
+    parts = [chunk.columns() for chunk in chunks]
+    if len({(tuple(part), isinstance(c.X, list)) for part, c in zip(parts, chunks)}) != 1:
+        raise InvalidData(
+            "chunks to concatenate must be at least one, and alike in kind, targets and weights; "
+            "pass chunks of one source"
+        )
+    head = chunks[0]
+    number = head.number if all(chunk.number == head.number for chunk in chunks) else -1
+    runs_on = all(a.first + a.n_blocks == b.first >= 0 for a, b in pairwise(chunks))
+    first = head.first if runs_on else -1
+    shapes: dict[str, tuple[tuple[int, ...], np.dtype]] = {}
+    for name, array in parts[0].items():
+        arrays = [part[name] for part in parts]
+        length = sum(map(len, arrays)) - (len(arrays) - 1) * (name in _POINTERS)
+        shapes[name] = (length, *array.shape[1:]), np.result_type(*{a.dtype for a in arrays})
+    columns = stack(chunks, shapes)
+    if not isinstance(head.X, list):
+        return from_columns(columns, number, first, head.X.shape[1])
+    lists: dict[str, Any] = {"X": [x for chunk in chunks for x in chunk.X]}
+    if isinstance(head.y, list):
+        lists["y"] = [y for chunk in chunks for y in chunk.y or ()]
+    return Chunk(number, first, **lists, **columns)
+
+
+def stack(
+    chunks: Iterable[Chunk], shapes: dict[str, tuple[tuple[int, ...], np.dtype]]
+) -> dict[str, np.ndarray]:
+    """Stack the columns of chunks that come one by one into arrays of known shapes."""
+    stacked = {name: np.empty(shape, dtype) for name, (shape, dtype) in shapes.items()}
+    ends = dict.fromkeys(shapes, 0)
+    for name in shapes.keys() & set(_POINTERS):
+        stacked[name][0] = 0
+        ends[name] = 1
+    for chunk in chunks:
+        for name, array in chunk.columns().items():
+            start = ends[name]
+            if name in _POINTERS:
+                array = array[1:] + stacked[name][start - 1]
+            ends[name] = start + len(array)
+            stacked[name][start : ends[name]] = array
+    return stacked
+
+
+def from_columns(columns: dict[str, np.ndarray], number: int, first: int, n_features: int) -> Chunk:
+    """The chunk whose `Chunk.columns` these are."""
+    rest = dict(columns)
+    if "X" in rest:
+        X = rest.pop("X")
+    else:
+        X = as_csr(rest.pop("data"), rest.pop("indices"), rest.pop("indptr"), n_features)
+    return Chunk(number, first, X, **rest)
+
+
+def as_csr(
+    data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, n_features: int
+) -> sp.csr_array:
+    """CSR on these arrays as they are."""
+    # Through its constructor scipy would copy them, to give both kinds of indices one type.
+    X = sp.csr_array((len(indptr) - 1, n_features), dtype=data.dtype)
+    X.data, X.indices, X.indptr = data, indices, indptr
+    X.has_canonical_format = True
+    return X
+
+
+def _spread(pointers: np.ndarray, groups: np.ndarray) -> np.ndarray:
+    """Positions of all members of some groups."""
+    starts = pointers[groups]
+    lengths = pointers[groups + 1] - starts
+    ends = offsets_of(lengths)
+    return np.repeat(starts - ends[:-1], lengths) + np.arange(ends[-1])
+
+
+def _pick(values: Any, places: np.ndarray) -> Any:
+    if isinstance(values, list):
+        return [values[i] for i in places]
+    if not sp.issparse(values):
+        return np.take(values, places, axis=0)
+    members = _spread(values.indptr, places)
+    indptr = offsets_of(np.diff(values.indptr)[places])
+    return as_csr(values.data[members], values.indices[members], indptr, values.shape[1])

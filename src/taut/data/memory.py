@@ -1,0 +1,113 @@
+"""Amounts of memory: as users write them, and as objects take them."""
+
+import re
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from taut.errors import InvalidData
+
+__all__ = ["as_bytes", "size_of"]
+
+_UNITS = {
+    "B": 1,
+    "kB": 10**3,
+    "KB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "TB": 10**12,
+    "KiB": 2**10,
+    "MiB": 2**20,
+    "GiB": 2**30,
+    "TiB": 2**40,
+}
+
+
+def as_bytes(size: int | str, name: str = "size") -> int:
+    """Read an amount of memory.
+
+    Parameters
+    ----------
+    size : int or str
+        Bytes, or a number with a unit: B, kB, MB, GB, TB (powers of 1000), KiB, MiB, GiB, TiB
+        (powers of 1024).
+    name : str
+        What errors call it.
+
+    Returns
+    -------
+    int
+        At least 1.
+
+    Raises
+    ------
+    InvalidData
+        It is neither, or less than one byte.
+
+    Examples
+    --------
+    >>> as_bytes("500MB")
+    500000000
+    >>> as_bytes("1.5 KiB")
+    1536
+    """
+    count = None
+    if isinstance(size, int | np.integer) and not isinstance(size, bool):
+        count = int(size)
+    elif isinstance(size, str):
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*", size)
+        if match and match[2] in _UNITS:
+            count = round(float(match[1]) * _UNITS[match[2]])
+    if count is None or count < 1:
+        raise InvalidData(
+            f"{name} = {size!r} is no amount of memory; give bytes as an integer >= 1, or text "
+            f"such as '500MB' with one of the units {', '.join(_UNITS)}"
+        )
+    return count
+
+
+def size_of(value: Any) -> int:
+    """Estimate the bytes that an object and all that it refers to take.
+
+    Parameters
+    ----------
+    value : object
+        Arrays count with their data; containers and attributes are followed, each object once.
+
+    Returns
+    -------
+    int
+
+    Examples
+    --------
+    >>> size_of([np.zeros(1000), np.zeros(500)]) // 1000
+    12
+    """
+    total = 0
+    seen: set[int] = set()
+    # A stack of its own: examples may nest deeper than Python recurses.
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if id(item) in seen:
+            continue
+        seen.add(id(item))
+        if isinstance(item, np.ndarray):
+            total += item.nbytes
+            if item.dtype == object:
+                waiting.extend(item.flat)
+        elif sp.issparse(item):
+            waiting.extend(vars(item).values())
+        else:
+            total += sys.getsizeof(item)
+            if isinstance(item, Mapping):
+                waiting.extend(item.keys())
+                waiting.extend(item.values())
+            elif isinstance(item, list | tuple | set | frozenset):
+                waiting.extend(item)
+            elif hasattr(item, "__dict__") and not isinstance(item, type):
+                waiting.extend(vars(item).values())
+    return total

@@ -1,0 +1,344 @@
+"""Shards on disk: reading."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, closing
+from io import FileIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from taut import files
+from taut.data.chunks import Chunk, from_columns, stack
+from taut.data.labels import sort_classes
+from taut.data.shard_format import (
+    HEADER,
+    REMEDY,
+    UNITS,
+    Column,
+    check_file,
+    columns,
+    read_header,
+)
+from taut.data.source import Source, read_ahead
+from taut.data.targets import find_classes
+from taut.errors import InvalidData
+
+__all__ = ["Shards", "open_shards"]
+
+_AHEAD = 1
+_ALIGNMENT = 64
+
+
+def open_shards(path: str | os.PathLike[str], *, verify: bool = True) -> Shards:
+    """Open a folder that `write_shards` has made.
+
+    Parameters
+    ----------
+    path : path-like
+    verify : bool, default=True
+        Whether to compare each chunk with its checksum when it is read for the first time.
+        Without it, damage within files goes unnoticed.
+
+    Returns
+    -------
+    Shards
+
+    Raises
+    ------
+    FileNotFoundError
+        There is nothing at `path`.
+    InvalidFile
+        The folder is foreign, incomplete, damaged or from a newer version.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from taut.data import write_shards
+    >>> path = Path(tempfile.mkdtemp()) / "train"
+    >>> _ = write_shards(path, np.arange(6.0).reshape(3, 2), [0.5, 1.5, 2.5])
+    >>> for chunk in open_shards(path).chunks():
+    ...     print(chunk.X.shape, chunk.y)
+    (3, 2) [0.5 1.5 2.5]
+    """
+    return Shards(path, verify=verify)
+
+
+class Shards(Source):
+    """Blocks in files, read chunk by chunk into a few buffers; made by `open_shards`.
+
+    Memory stays at a few chunks whatever the size of the files.
+
+    Parameters
+    ----------
+    path : path-like
+    verify : bool, default=True
+
+    Attributes
+    ----------
+    path : Path
+    n_blocks, n_rows, n_chunks, n_features : int
+    dtype : dtype
+        Of the rows.
+    ragged : bool
+        Whether blocks are sequences of rows.
+    sparse : bool
+        Whether rows are CSR.
+    nbytes : int
+        Of all arrays.
+    digest : bytes
+        SHA-256 that covers all data.
+    """
+
+    n_blocks: int
+    n_chunks: int
+    n_features: int
+    dtype: np.dtype
+    repeatable = True
+
+    def __init__(self, path: str | os.PathLike[str], *, verify: bool = True) -> None:
+        self.path = Path(path).absolute()
+        header = read_header(self.path)
+        try:
+            self._set_up(header)
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+            files._refuse(self.path / HEADER, f"has an incomplete header ({error!r})", REMEDY)
+        for shard, sizes in enumerate(self._shards):
+            for column in self._columns:
+                check_file(self.path, column, shard, column.count(sizes))
+        self._unread = np.full(self.n_chunks, bool(verify))
+
+    def _set_up(self, header: dict[str, Any]) -> None:
+        self.n_blocks, self.n_rows, values = (int(header[f"n_{unit}"]) for unit in UNITS)
+        self._totals = dict(zip(UNITS, (self.n_blocks, self.n_rows, values)))
+        self.n_features = int(header["n_features"])
+        self.dtype = np.dtype(header["dtype"])
+        self.ragged = bool(header["ragged"])
+        self.sparse = header["kind"] == "csr"
+        self.digest = bytes.fromhex(header["sha256"])
+        self._columns = columns(header)
+        self._shards: list[dict[str, int]] = header["shards"]
+        self._target: str | None = header["y"]
+        entries = header["chunks"]
+        self.n_chunks = len(entries)
+        self._shard_of = np.array([entry["shard"] for entry in entries])
+        if set(self._shard_of.tolist()) != set(range(len(self._shards))):
+            raise ValueError("chunks and shards do not agree")
+        # First and last of each chunk within its shard: (n_chunks, unit, 2).
+        self._ranges = np.array([[entry[unit] for unit in UNITS] for entry in entries])
+        self._checksums = [bytes.fromhex(entry["sha256"]) for entry in entries]
+        sizes = self._ranges[:, 0, 1] - self._ranges[:, 0, 0]
+        self._firsts = np.concatenate([[0], np.cumsum(sizes)])
+        self.nbytes = sum(
+            column.count(sizes) * column.itemsize
+            for sizes in self._shards
+            for column in self._columns
+        )
+        self._classes: np.ndarray | None = None
+        self._places: np.ndarray | None = None
+        self._found = self._target is None
+        if self._target == "label":
+            labels = [files.decode_label(label) for label in header["classes"]]
+            self._classes, self._places = sort_classes(np.fromiter(labels, dtype=object))
+            self._found = True
+
+    def __repr__(self) -> str:
+        kind = "csr" if self.sparse else "dense"
+        target = f"{self._target or 'no'} targets"
+        if self._places is not None:
+            target = f"{len(self._places)} class{'es' * (len(self._places) != 1)}"
+        return (
+            f"Shards({str(self.path)!r}, n_blocks={self.n_blocks}, n_features={self.n_features}, "
+            f"{'sequences, ' * self.ragged}{kind} {self.dtype}, {target}, "
+            f"{self.n_chunks} chunk{'s' * (self.n_chunks != 1)}, {self.nbytes} bytes)"
+        )
+
+    @property
+    def classes(self) -> np.ndarray | None:
+        """Distinct labels, sorted if they can be; None for real-valued or no targets.
+
+        For numbers they are found by reading all targets at the first use.
+        """
+        if not self._found:
+            self._classes = find_classes(self._all_targets())
+            self._found = True
+        return self._classes
+
+    def codes(self, chunk: Chunk) -> np.ndarray:
+        """Number the targets of a chunk by class; see `Source.codes`."""
+        if self._target == "label" and isinstance(chunk.y, np.ndarray):
+            return chunk.y
+        return super().codes(chunk)
+
+    def chunks(self, order: ArrayLike | None = None) -> Generator[Chunk]:
+        """Read chunks; the next one is read by a thread while one is in use.
+
+        Parameters
+        ----------
+        order : array-like of int, optional
+            Numbers of the wanted chunks, each at most once; None is all in sequence.
+
+        Yields
+        ------
+        Chunk
+            Its arrays are valid until the next chunk is asked for, because buffers are used again;
+            `Chunk.take` copies. Labels are their numbers in `classes`.
+
+        Raises
+        ------
+        InvalidData
+            `order` has numbers out of range or twice.
+        InvalidFile
+            A chunk differs from its checksum, or cannot be read.
+        """
+        if order is None:
+            numbers = np.arange(self.n_chunks)
+        else:
+            numbers = np.asarray(order, dtype=np.int64).reshape(-1)
+            if len(numbers) and (numbers.min() < 0 or numbers.max() >= self.n_chunks):
+                raise InvalidData(
+                    f"order has chunk numbers outside 0..{self.n_chunks - 1}; count chunks from 0"
+                )
+            if len(np.unique(numbers)) < len(numbers):
+                raise InvalidData("order has a chunk twice; give each chunk number once")
+        return read_ahead(self._read(numbers), _AHEAD)
+
+    def load(self) -> tuple[Any, Any]:
+        """Read everything into memory.
+
+        Returns
+        -------
+        X : ndarray, CSR array or list of these
+            Rows, or one matrix per sequence.
+        y : ndarray, list of ndarray or None
+            Targets; one array per sequence if each row has one.
+        """
+        shapes = {
+            column.name: (column.shape(column.count(self._totals)), column.dtype)
+            for column in self._columns
+        }
+        with closing(self.chunks()) as chunks:
+            whole = from_columns(stack(chunks, shapes), 0, 0, self.n_features)
+        y: Any = whole.y
+        if self._places is not None and self._classes is not None:
+            y = self._classes[y]
+        if whole.offsets is None:
+            return whole.X, y
+        pairs = list(zip(whole.offsets[:-1].tolist(), whole.offsets[1:].tolist()))
+        if y is not None and len(y) == self.n_rows:
+            y = [y[start:stop] for start, stop in pairs]
+        return [whole.X[start:stop] for start, stop in pairs], y
+
+    def _chunks_of(self, blocks: np.ndarray) -> Iterator[Chunk]:
+        inside = blocks[blocks < self.n_blocks]
+        return self.chunks(np.unique(np.searchsorted(self._firsts, inside, side="right") - 1))
+
+    def _all_targets(self) -> Iterator[np.ndarray]:
+        (column,) = (column for column in self._columns if column.name == "y")
+        for shard, sizes in enumerate(self._shards):
+            with _Files(self.path) as opened:
+                n = column.count(sizes)
+                step = 1 << 17
+                for start in range(0, n, step):
+                    part = np.empty(min(step, n - start), dtype=column.dtype)
+                    opened.read(column, shard, start, part.view(np.uint8))
+                    yield part
+
+    def _read(self, numbers: np.ndarray) -> Iterator[Chunk]:
+        """Read chunks into buffers that are used in turn."""
+        # As many as `read_ahead` keeps alive.
+        buffers = [_aligned(self._buffer_size(numbers)) for _ in range(_AHEAD + 1)]
+        with _Files(self.path) as opened:
+            for turn, number in enumerate(numbers.tolist()):
+                yield self._read_chunk(number, buffers[turn % len(buffers)], opened)
+
+    def _buffer_size(self, numbers: np.ndarray) -> int:
+        sizes = np.zeros(len(numbers), dtype=np.int64)
+        for column in self._columns:
+            starts, stops = self._ranges[numbers, UNITS.index(column.unit)].T
+            sizes += (stops - starts + column.pointer) * column.itemsize + _ALIGNMENT
+        return int(sizes.max(initial=0))
+
+    def _read_chunk(self, number: int, buffer: np.ndarray, opened: _Files) -> Chunk:
+        shard = int(self._shard_of[number])
+        ranges = dict(zip(UNITS, self._ranges[number].tolist()))
+        verify = self._unread[number]
+        digest = hashlib.sha256()
+        arrays = {}
+        place = 0
+        for column in self._columns:
+            start, stop = ranges[column.unit]
+            n = stop - start + column.pointer
+            part = buffer[place : place + n * column.itemsize]
+            place += -(-len(part) // _ALIGNMENT) * _ALIGNMENT
+            opened.read(column, shard, start, part)
+            if verify:
+                digest.update(part.data)
+            arrays[column.name] = part.view(column.dtype).reshape(column.shape(n))
+        if verify:
+            if digest.digest() != self._checksums[number]:
+                names = ", ".join(column.file(shard) for column in self._columns)
+                files._refuse(
+                    self.path,
+                    f"is damaged: chunk {number} (rows {ranges['rows'][0]} to "
+                    f"{ranges['rows'][1] - 1} of {names}) does not match its SHA-256",
+                    REMEDY,
+                )
+            self._unread[number] = False
+        for column in self._columns:
+            if column.pointer:
+                array = arrays[column.name]
+                array -= array[0]
+        if self._places is not None:
+            arrays["y"] = self._places[arrays["y"]]
+        return from_columns(arrays, number, int(self._firsts[number]), self.n_features)
+
+
+class _Files:
+    """The files of one shard at a time, opened when they are first read from."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._shard = -1
+        self._opened: dict[str, FileIO] = {}
+        self._stack = ExitStack()
+
+    def __enter__(self) -> _Files:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def read(self, column: Column, shard: int, start: int, into: np.ndarray) -> None:
+        """Fill an array of bytes with the items of a column from `start` on."""
+        if shard != self._shard:
+            self._stack.close()
+            self._opened.clear()
+            self._shard = shard
+        try:
+            file = self._opened.get(column.name)
+            if file is None:
+                file = open(self._folder / column.file(shard), "rb", buffering=0)  # noqa: SIM115
+                self._opened[column.name] = self._stack.enter_context(file)
+            file.seek(column.offset(start))
+            rest = into.data
+            while len(rest):
+                n = file.readinto(rest)
+                if not n:
+                    raise OSError(0, "it has become shorter since it was opened")
+                rest = rest[n:]
+        except OSError as error:
+            path = self._folder / column.file(shard)
+            files._refuse(path, f"cannot be read ({error.strerror})", REMEDY)
+
+
+def _aligned(size: int) -> np.ndarray:
+    """Bytes that begin at a multiple of a cache line."""
+    buffer = np.empty(size + _ALIGNMENT, dtype=np.uint8)
+    start = -buffer.ctypes.data % _ALIGNMENT
+    return buffer[start : start + size]

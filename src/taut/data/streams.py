@@ -1,0 +1,222 @@
+"""Training data that a program makes or fetches part by part."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+
+from taut.data.chunks import Chunk, concatenate
+from taut.data.labels import class_index
+from taut.data.parts import KINDS, Parts, split
+from taut.data.source import Source, read_ahead
+from taut.data.targets import find_classes
+from taut.errors import InvalidData, InvalidType
+
+__all__ = ["Stream"]
+
+_CHUNK = 4_000_000
+
+
+class Stream(Source):
+    """Blocks from any iterable of parts, which need never be in memory together.
+
+    Parts are checked as they come, cut to chunks of about 4 MB, and fetched by a thread of their
+    own while the chunk before is in use. The first part is fetched at once.
+
+    Parameters
+    ----------
+    parts : iterable, or function without arguments that returns a new iterator at each call
+        Of ``(X, y)``, ``(X, y, sample_weight)`` or ``(X, y, sample_weight, margin)``, with None for
+        what is missing. An iterator, such as a generator, can be read only once; a list, any other
+        iterable or a function can be read again.
+    kind : {"rows", "sequences", "examples"}, default="rows"
+        What the `X` of a part is: a matrix, or one row of it for single examples; a list of
+        matrices; a list of objects of any kind.
+    classes : array-like, optional
+        All labels that may occur. By default they are found by a pass of its own when they are
+        asked for.
+
+    Raises
+    ------
+    InvalidData
+        There is no part, or the first one cannot be used.
+
+    Examples
+    --------
+    >>> def parts():
+    ...     for k in range(3):
+    ...         yield np.full((2, 1), float(k)), ["a", "b"]
+    >>> stream = Stream(parts)
+    >>> [chunk.X.sum() for chunk in stream.chunks()]
+    [np.float64(0.0), np.float64(2.0), np.float64(4.0)]
+    >>> stream.n_blocks, stream.classes
+    (6, array(['a', 'b'], dtype='<U1'))
+    """
+
+    def __init__(
+        self,
+        parts: Iterable[Any] | Callable[[], Iterable[Any]],
+        *,
+        kind: str = "rows",
+        classes: ArrayLike | None = None,
+    ) -> None:
+        if kind not in KINDS:
+            raise InvalidData(f"kind = {kind!r}; use one of {', '.join(map(repr, KINDS))}")
+        if not (callable(parts) or isinstance(parts, Iterable)):
+            raise InvalidType(
+                f"parts is of type {type(parts).__name__}; give an iterable of (X, y), or a "
+                "function that returns one"
+            )
+        self.kind = kind
+        self.n_blocks: int | None = None
+        self.n_chunks: int | None = None
+        self.repeatable = callable(parts) or not isinstance(parts, Iterator)
+        self._parts = parts
+        self._checks = Parts(kind, _CHUNK)
+        self._classes = None if classes is None else class_index(classes, "classes")[0]
+        self._found = classes is not None
+        pieces = self._pieces()
+        head = next(pieces)
+        self.n_features = self._checks.n_features
+        self.dtype = self._checks.dtype
+        self.digest = _digest(kind, head)
+        # A stream that can be read once goes on behind the part that has been read already.
+        self._rest: Iterator[Chunk] | None = None
+        if self.repeatable:
+            pieces.close()
+        else:
+            self._rest = _chain(head, pieces)
+
+    def __repr__(self) -> str:
+        blocks = "?" if self.n_blocks is None else self.n_blocks
+        often = "repeatable" if self.repeatable else "read once"
+        return (
+            f"Stream(kind={self.kind!r}, n_blocks={blocks}, n_features={self.n_features}, {often})"
+        )
+
+    @property
+    def classes(self) -> np.ndarray | None:
+        """Distinct labels, sorted if they can be; None for real-valued or no targets.
+
+        Raises
+        ------
+        InvalidData
+            They were not given, and a pass to find them would use up the stream.
+        """
+        if not self._found:
+            if not self.repeatable:
+                raise InvalidData(
+                    "the classes of a stream that can be read only once are not known beforehand; "
+                    "pass classes, or a function that returns a new iterator"
+                )
+            self._classes = self._find_classes()
+            self._found = True
+        return self._classes
+
+    def chunks(self, order: ArrayLike | None = None) -> Generator[Chunk]:
+        """Read the stream from its beginning.
+
+        Parameters
+        ----------
+        order : array-like of int, optional
+            Only the natural order, for a stream that has been read to its end before.
+
+        Yields
+        ------
+        Chunk
+            With arrays of its own; labels that are not numbers are as they were given.
+
+        Raises
+        ------
+        InvalidData
+            A part cannot be used, the stream has been used up, or another order is asked for.
+        """
+        if order is not None and (
+            self.n_chunks is None or not np.array_equal(np.asarray(order), np.arange(self.n_chunks))
+        ):
+            raise InvalidData(
+                "a stream can only be read in its own order; write it to disk with write_shards to "
+                "read chunks in any order"
+            )
+        return self._read()
+
+    def _read(self) -> Generator[Chunk]:
+        pieces: Iterator[Chunk]
+        if self.repeatable:
+            pieces = self._pieces()
+        elif self._rest is None:
+            raise InvalidData(
+                "this stream could be read only once, and has been; pass a list or a function that "
+                "returns a new iterator"
+            )
+        else:
+            pieces, self._rest = self._rest, None
+        n_blocks = n_chunks = 0
+        with closing(read_ahead(pieces)) as chunks:
+            for chunk in chunks:
+                n_blocks += chunk.n_blocks
+                n_chunks += 1
+                yield chunk
+        if self.n_blocks not in (None, n_blocks):
+            raise InvalidData(
+                f"the stream had {self.n_blocks} blocks before and {n_blocks} now; make each pass "
+                "give the same"
+            )
+        self.n_blocks, self.n_chunks = n_blocks, n_chunks
+
+    def _pieces(self) -> Generator[Chunk]:
+        items = self._parts() if callable(self._parts) else self._parts
+        number = 0
+        for part in self._checks.read(items):
+            for piece in split(part, _CHUNK):
+                # Owned, because the next part may come in the same memory.
+                yield replace(concatenate([piece]), number=number)
+                number += 1
+
+    def _find_classes(self) -> np.ndarray | None:
+        with closing(self._read()) as chunks:
+            head = next(chunks)
+            if head.y is None:
+                return None
+            return find_classes(_targets(head, chunks))
+
+
+def _targets(head: Chunk, chunks: Iterator[Chunk]) -> Iterator[Any]:
+    yield head.y
+    for chunk in chunks:
+        yield chunk.y
+
+
+def _chain(head: Chunk, rest: Iterator[Chunk]) -> Iterator[Chunk]:
+    yield head
+    yield from rest
+
+
+def _digest(kind: str, chunk: Chunk) -> bytes:
+    digest = hashlib.sha256(kind.encode())
+    waiting: list[Any] = [chunk.margin, chunk.sample_weight, chunk.y, chunk.offsets, chunk.X]
+    # Content and types only: the text of an object may have its address in it.
+    while waiting:
+        value = waiting.pop()
+        digest.update(type(value).__name__.encode())
+        if isinstance(value, np.ndarray) and value.dtype != object:
+            digest.update(f"{value.dtype} {value.shape}".encode() + value.tobytes())
+        elif isinstance(value, list | tuple | np.ndarray):
+            digest.update(str(len(value)).encode())
+            waiting.extend(reversed(list(value)))
+        elif sp.issparse(value):
+            waiting += [value.data, value.indices, value.indptr]
+        elif isinstance(value, dict):
+            waiting += [item for pair in value.items() for item in pair]
+        elif isinstance(value, str | bytes | bool | int | float | complex | np.generic | None):
+            digest.update(repr(value).encode())
+        elif hasattr(value, "__dict__"):
+            waiting.append(vars(value))
+    return digest.digest()
