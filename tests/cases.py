@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from own_structures import CompiledTags, CompiledTagsWithInner, Tags
 from reference import binary_blocks, chain_blocks, multiclass_blocks
 from taut import Problem
-from taut.solvers import DualCoordinate
+from taut.solvers import DualCoordinate, OnlineCache
 from taut.structures import Chain, Multiclass, Scalar
 
 
@@ -169,4 +169,5 @@ SOLVERS = {
     "shrink-0": DualCoordinate(shrink=0.0),
     "sampling-gap": DualCoordinate(sampling="gap"),
     "cached-0": DualCoordinate(cached_passes=0),
+    "online": OnlineCache(memory="10MB"),
 }

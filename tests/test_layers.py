@@ -22,6 +22,7 @@ LAYERS = [
     ["structures"],
     ["regularizer"],
     ["problem"],
+    ["streamed"],
     ["solvers", "checkpoint"],
     ["loop"],
     ["estimators"],

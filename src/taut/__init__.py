@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from taut.problem import Problem
     from taut.regularizer import Regularizer
     from taut.result import Certificate, History, Record, Result, Status
+    from taut.streamed import StreamedProblem
     from taut.structures import CompiledStructure, Structure, check_structure
 
 __version__ = "0.1.0"
@@ -32,6 +33,7 @@ _HOME = {
     "Regularizer": "regularizer",
     "Result": "result",
     "Status": "result",
+    "StreamedProblem": "streamed",
     "Structure": "structures",
     "StructuredSVM": "estimators",
     "check_structure": "structures",
@@ -52,6 +54,7 @@ __all__ = [
     "Regularizer",
     "Result",
     "Status",
+    "StreamedProblem",
     "Structure",
     "StructuredSVM",
     "check_structure",

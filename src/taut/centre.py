@@ -56,6 +56,11 @@ class MovingCentre:
         self.waited = 0
 
     @property
+    def begun(self) -> bool:
+        """Whether there is a first strength."""
+        return math.isfinite(self.limit)
+
+    @property
     def stiffness(self) -> float:
         """By how much a block's curvature is divided."""
         return 1.0 + self.kappa
@@ -111,6 +116,10 @@ class MovingCentre:
             self.wanted = self.limit = self.wanted / 3.0
             self.best_gap, self.waited = gap, 0
         return self._worthwhile()
+
+    def new_problem(self) -> None:
+        """Blocks have come in: search again, from the strength that was right without them."""
+        self.best_gap, self.waited, self.passes = math.inf, 0, 0
 
     def settings(self) -> dict[str, float]:
         """Everything but the vectors."""

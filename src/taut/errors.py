@@ -29,3 +29,7 @@ class NotConverged(ConvergenceWarning):
 
 class CacheUnavailable(RuntimeWarning):
     """Compiled code cannot be stored on disk and is compiled anew in each process."""
+
+
+class CacheOverflow(RuntimeWarning):
+    """A solver's memory is too small to keep all blocks that matter; it reads them again."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import math
 import os
@@ -23,13 +22,13 @@ from taut.checkpoint import Checkpoint, CheckpointFile
 from taut.errors import InvalidData
 from taut.problem import Problem
 from taut.result import Certificate, History, Record, Result, Status, peak_memory, relative
-from taut.solvers import DualCoordinate, Solver
+from taut.solvers import DualCoordinate, OnlineCache, Solver
 from taut.solvers.base import Arrays, PassReport
 
 Callback = Callable[[Record], object]
 
 _log = logging.getLogger("taut")
-_DIGEST = "data_digest"  # among the arrays of a result's state
+_DIGEST, _WEIGHTS = "data_digest", "weight_digest"  # among the arrays of a result's state
 
 _AVERAGING = 0.2  # weight of the newest w in the running average, once it has begun
 _PRECISION = 1e-9  # relative gaps above this are never blamed on floating-point numbers
@@ -62,7 +61,7 @@ def solve(
     ----------
     problem : Problem
     solver : Solver, optional
-        `DualCoordinate()` by default.
+        `DualCoordinate()` by default, or `OnlineCache()` where the data are not in memory.
     tol : float, default=1e-3
         Relative gap (P - D) / P to reach.
     max_iter : int, default=1000
@@ -98,7 +97,8 @@ def solve(
         raise InvalidData(f"max_iter = {max_iter}: it must be at least 1")
     if time_limit is not None and not time_limit > 0.0:
         raise InvalidData(f"time_limit = {time_limit}: it must be positive, or None")
-    run = _Run(problem, solver or DualCoordinate(), tol, np.random.default_rng(random_state))
+    solver = solver or (DualCoordinate() if problem.in_memory else OnlineCache())
+    run = _Run(problem, solver, tol, np.random.default_rng(random_state))
     if start is not None:
         # Planes keep the losses of their labels: with other truths the bounds would be wrong.
         if start[_DIGEST].tobytes() != problem.data_digest:
@@ -109,8 +109,8 @@ def solve(
         run.hot_start(start)
     file = None
     if checkpoint is not None:
-        weights = hashlib.sha256(problem.block_weight.tobytes()).hexdigest()
-        file = CheckpointFile(checkpoint, f"{problem.data_digest.hex()} {weights} {run.solver}")
+        digests = f"{problem.data_digest.hex()} {problem.weight_digest.hex()}"
+        file = CheckpointFile(checkpoint, f"{digests} {run.solver}")
         saved = file.load()
         if saved is not None:
             run.resume(*saved)
@@ -148,6 +148,8 @@ class _Run:
         self.averaged = 0
         self.history = History()
         self.iteration = 0
+        self.parts = 0  # of passes, where the solver divides them
+        self.recentres = False  # whether the centre moves before the next part
         self.oracle_calls = 0
         self.seconds = 0.0
         # True gap over estimated gap when last verified. A pass sees blocks before it mends them,
@@ -170,7 +172,7 @@ class _Run:
         self.state.hot_start(start)
         _, U = self.true_dual()
         self.centre.place(U, self.state.w)
-        if np.array_equal(start["weight"], self.problem.block_weight):
+        if start[_WEIGHTS].tobytes() == self.problem.weight_digest:
             self.average, self.better = start["best_w"].astype(self.state.w.dtype), "average"
             self.verify()
 
@@ -202,7 +204,7 @@ class _Run:
             while status is None:
                 # Here and not after the pass: a run that stops, is saved and goes on with a higher
                 # limit takes the same steps as one that never stopped.
-                if self.iteration > 0:
+                if self.parts > 0:
                     self.recentre(self.history.records[-1])
                 report = self.solver.pass_(
                     self.problem, self.state, self.centre.stiffness, keep_going
@@ -232,23 +234,27 @@ class _Run:
 
     def account(self, report: PassReport, began: float) -> Record:
         """Bring estimates, and when it is time true bounds, up to date after a pass."""
-        self.iteration += 1
+        self.parts += 1
+        self.iteration += report.over
+        self.recentres = report.recentre
         self.oracle_calls += report.oracle_calls
         w = self.state.w
         conjugate, excess, moved = self.centre.survey(w)
         dual = self.state.loss_sum - conjugate
         gap = report.gap + excess
         self.alignment = moved / report.movement if report.movement > 0.0 else 1.0
-        self.stagnant = 0 if gap < 0.98 * self.least_gap else self.stagnant + 1
-        self.least_gap = min(gap, self.least_gap)
+        if report.over:
+            self.stagnant = 0 if gap < 0.98 * self.least_gap else self.stagnant + 1
+            self.least_gap = min(gap, self.least_gap)
         primal, exact = dual + gap, False
+        self.state.primal, self.state.excess = primal, excess
         if report.complete:
-            self.averaged += 1
-            if self.average is not None:
+            self.averaged += self.solver.averages
+            if self.average is not None and self.solver.averages:
                 _blend(self.average, w, max(_AVERAGING, 1.0 / self.averaged))
             elif self.averaged > 2:
                 self.average = w.copy()
-            if self.overestimate * gap <= max(0.95 * self.tol, _FLOOR) * primal:
+            if self.worth_verifying(gap, primal):
                 exact = self.verify(dual)
                 primal = self.best_primal
                 dual = self.best_dual if exact else dual
@@ -257,14 +263,18 @@ class _Run:
                 self.overestimate = float(np.clip((primal - dual) / gap, *_TRUST)) if gap else 1.0
         self.seconds = time.perf_counter() - began
         record = Record(
-            self.iteration, self.seconds, primal, dual, exact, self.oracle_calls,
-            self.centre.stiffness,
+            self.iteration + (not report.over), self.seconds, primal, dual, exact,
+            self.oracle_calls, self.centre.stiffness,
         )  # fmt: skip
         self.history.records.append(record)
         _log.debug("pass %d: primal %.6g, dual %.6g", record.iteration, primal, dual)
         if self.stagnant >= _STAGNANT:
             self.widen()
         return record
+
+    def worth_verifying(self, gap: float, primal: float) -> bool:
+        """Whether the estimates let one expect a true gap within tol."""
+        return self.overestimate * gap <= max(0.95 * self.tol, _FLOOR) * primal
 
     def verify(self, dual: float | None = None) -> bool:
         """True bounds: the primal by all oracles, the dual from the dual variables.
@@ -340,8 +350,11 @@ class _Run:
 
     def recentre(self, record: Record) -> None:
         """Move the centre between two passes; each pass tells how strong it should be."""
+        if not self.recentres:
+            self.centre.new_problem()
+            return
         kappa = self.solver.recentring
-        if kappa == "auto" and self.iteration == 1:
+        if kappa == "auto" and not self.centre.begun:
             kappa = self.centre.first_strength(self.state.curvature())
         elif kappa == "auto":
             kappa = self.centre.next_strength(self.alignment, record.gap)
@@ -364,8 +377,13 @@ class _Run:
 
     def read_state(self) -> Arrays:
         """The dual point, and the data that it belongs to."""
-        digest = np.frombuffer(self.problem.data_digest, dtype=np.uint8)
-        return self.state.arrays() | {_DIGEST: digest, "best_w": self.best_w}
+        digests = {_DIGEST: self.problem.data_digest, _WEIGHTS: self.problem.weight_digest}
+        assert self.best_w is not None
+        return {
+            **self.state.arrays(),
+            **{name: np.frombuffer(digest, np.uint8) for name, digest in digests.items()},
+            "best_w": self.best_w,
+        }
 
     def save(self, file: CheckpointFile) -> None:
         """Save a checkpoint; a full disk is no reason to lose the run."""
@@ -407,12 +425,16 @@ class _Run:
         self.rng.bit_generator.state = meta["random"]
         self.history = History.from_dict(meta["history"])
         for name, value in meta["numbers"].items():
-            setattr(self, name, type(getattr(self, name))(value))
+            kind = type(getattr(self, name))
+            setattr(self, name, value == "True" if kind is bool else kind(value))
+        if self.history.records:
+            self.state.primal = self.history.records[-1].primal
 
 
 _NUMBERS = (
-    "alignment", "averaged", "iteration", "oracle_calls", "seconds", "overestimate", "best_primal",
-    "best_dual", "better", "verified_gap", "fruitless", "least_gap", "stagnant",
+    "alignment", "averaged", "iteration", "parts", "recentres", "oracle_calls", "seconds",
+    "overestimate", "best_primal", "best_dual", "better", "verified_gap", "fruitless",
+    "least_gap", "stagnant",
 )  # fmt: skip
 
 

@@ -207,6 +207,8 @@ def corrective_steps(planes, i, violation, stiffness, max_steps, change):
 
 def _ranges(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """All positions starts[i], ..., starts[i] + sizes[i] - 1, one range after the other."""
+    if len(sizes) == 0:
+        return np.empty(0, dtype=np.int64)
     ends = np.cumsum(sizes)
     return np.arange(ends[-1]) + np.repeat(starts - ends + sizes, sizes)
 
@@ -233,6 +235,33 @@ def _pools(places: np.ndarray, spare: np.ndarray) -> PlaneArrays:
     )
 
 
+#: The columns of places that say where in a pool a block begins, and the arrays of that pool.
+_POOLS = ((SLOT, ("coef", "loss")), (SQUARE, ("gram",)), (TEXT, ("labels",)))
+
+
+def _no_places(n: int) -> np.ndarray:
+    return aligned_zeros(n * _COLUMNS, np.int64).reshape(n, _COLUMNS)
+
+
+def _assemble(
+    n: int,
+    parts: list[tuple[np.ndarray, PlaneArrays, np.ndarray]],
+    spare: np.ndarray | None = None,
+) -> PlaneArrays:
+    """Planes of n blocks, side by side: blocks `where` are those numbered `blocks` of `arrays`."""
+    places = _no_places(n)
+    for where, arrays, blocks in parts:
+        places[where] = arrays.places[blocks]
+    new = _pools(places, np.zeros(3, dtype=np.int64) if spare is None else spare)
+    for where, arrays, blocks in parts:
+        for (column, names), need in zip(_POOLS, _needs(places[where]).T, strict=True):
+            source = _ranges(arrays.places[blocks, column], need)
+            target = _ranges(places[where, column], need)
+            for name in names:
+                getattr(new, name)[target] = getattr(arrays, name)[source]
+    return new
+
+
 class Planes:
     """Planes of n blocks, each beginning with its truth alone.
 
@@ -247,7 +276,7 @@ class Planes:
     def __init__(self, weight: np.ndarray, truth: np.ndarray, offsets: np.ndarray) -> None:
         n, room = len(weight), _FIRST_CAPACITY
         sizes = np.diff(offsets).astype(np.int64)
-        places = aligned_zeros(n * _COLUMNS, np.int64).reshape(n, _COLUMNS)
+        places = _no_places(n)
         places[:, N_PLANES], places[:, CAPACITY], places[:, LABEL_SIZE] = 1, room, sizes
         self.arrays = _pools(places, np.zeros(3, dtype=np.int64))
         self.arrays.coef[places[:, SLOT]] = weight
@@ -258,18 +287,30 @@ class Planes:
 
         Each of `n_shares` parts of what is free then has room for any block's next doubling.
         """
-        old = self.arrays
-        needs = _needs(old.places)
+        places = self.arrays.places
         # One block's next doubling must fit, whatever its size.
-        doubled = _needs(old.places, 2).max(axis=0)
-        new = _pools(old.places.copy(), needs.sum(axis=0) // 2 + n_shares * doubled)
-        for column, need, names in zip(
-            (SLOT, SQUARE, TEXT), needs.T, (("coef", "loss"), ("gram",), ("labels",)), strict=True
-        ):
-            places = _ranges(old.places[:, column], need)
-            for name in names:
-                getattr(new, name)[: len(places)] = getattr(old, name)[places]
-        self.arrays = new
+        doubled = _needs(places, 2).max(axis=0)
+        spare = _needs(places).sum(axis=0) // 2 + n_shares * doubled
+        everything = np.arange(len(places))
+        self.arrays = _assemble(len(places), [(everything, self.arrays, everything)], spare)
+
+    def take(self, blocks: np.ndarray) -> PlaneArrays:
+        """The planes of some blocks, in pools of their own."""
+        return _assemble(len(blocks), [(np.arange(len(blocks)), self.arrays, blocks)])
+
+    def put(self, blocks: np.ndarray, arrays: PlaneArrays) -> None:
+        """Let some blocks have the planes that `take` returned."""
+        n = len(self.arrays.places)
+        others = np.delete(np.arange(n), blocks)
+        new = np.arange(len(blocks))
+        self.arrays = _assemble(n, [(others, self.arrays, others), (blocks, arrays, new)])
+
+    def in_use(self) -> np.ndarray:
+        """Which blocks have weight on something else than the truth."""
+        blocks, places = self._live()
+        others = places != self.arrays.places[blocks, SLOT]
+        weight = np.where(others, self.arrays.coef[places], 0.0)
+        return np.bincount(blocks, weight, minlength=len(self.arrays.places)) > 0.0
 
     def shares(self, n: int) -> list[PlaneArrays]:
         """The same planes n times, each with a part of its own of what is free in the pools.

@@ -29,12 +29,12 @@ from taut.structures.base import Blocks, CompiledStructure, Oracles, Structure
 def _hinges(oracles):
     prepare, argmax, score = oracles.prepare, oracles.argmax, oracles.score
 
-    def hinges(data, offsets, truth, w, work, label, first, last, out):
-        """out[i] = the largest violation of block i."""
+    def hinges(data, offsets, truth, w, work, loss_weight, label, first, last, out):
+        """out[i] = the largest violation of block i, its losses multiplied by `loss_weight`."""
         for i in range(first, last):
             size = offsets[i + 1] - offsets[i]
             prepare(data, i, w, work)
-            best = argmax(data, i, w, work, 1.0, label[:size])
+            best = argmax(data, i, w, work, loss_weight, label[:size])
             base = score(data, i, w, work, truth[offsets[i] : offsets[i + 1]])
             out[i] = max(best - base, 0.0)
 
@@ -131,24 +131,19 @@ class CompiledData:
             else:
                 yield np.asarray(item)
 
-    def hinges(self, w: np.ndarray, n_jobs: int = 1) -> np.ndarray:
-        """The largest violation of each block at w: one oracle call each."""
+    def hinges(self, w: np.ndarray, n_jobs: int = 1, loss_weight: float = 1.0) -> np.ndarray:
+        """The largest violation of each block at w: one oracle call each.
+
+        With losses multiplied by more than 1, blocks that are not far from a violation show.
+        """
         blocks, out, kernel = self.blocks, np.empty(self.n_blocks), self.kernel(_hinges)
 
         def run(first: int, last: int) -> None:
-            work = aligned_zeros(blocks.work_size, w.dtype)
+            data, work = self.local_data(w.dtype), aligned_zeros(blocks.work_size, w.dtype)
             label = np.empty(blocks.label_size, dtype=np.int32)
             kernel(
-                self.local_data(w.dtype),
-                blocks.offsets,
-                blocks.truth,
-                w,
-                work,
-                label,
-                first,
-                last,
-                out,
-            )
+                data, blocks.offsets, blocks.truth, w, work, loss_weight, label, first, last, out
+            )  # fmt: skip
 
         in_threads(run, *ranges(self.n_blocks, n_jobs))
         return out
@@ -255,8 +250,11 @@ class PythonData:
         """Where planes are to be evaluated: v within its bounds."""
         return v if self.prior.trivial else np.maximum(v, self.prior.lower())
 
-    def hinges(self, w: np.ndarray, n_jobs: int = 1) -> np.ndarray:
-        """The largest violation of each block at w. Python holds the GIL: n_jobs has no effect."""
+    def hinges(self, w: np.ndarray, n_jobs: int = 1, loss_weight: float = 1.0) -> np.ndarray:
+        """The largest violation of each block at w.
+
+        Python holds the GIL, and its oracles weigh no losses: the last two have no effect.
+        """
         planes, point = (self.worst(i, w) for i in range(self.n_blocks)), self.point(w)
         return np.array([max(loss - psi @ point, 0.0) for psi, loss in planes])
 
@@ -302,6 +300,12 @@ def ranges(n: int, n_jobs: int) -> tuple[np.ndarray, np.ndarray]:
     return edges[:-1], edges[1:]
 
 
+def check_factor(C: float) -> None:
+    """Refuse what cannot multiply a sum of hinges."""
+    if not (np.isfinite(C) and C > 0.0):
+        raise InvalidData(f"C = {C}: it must be positive and finite")
+
+
 class Problem:
     """A structural SVM problem: minimise 1/2 |w|^2 + sum_i C_i hinge_i(w).
 
@@ -330,6 +334,10 @@ class Problem:
     1.0
     """
 
+    in_memory = True
+    #: Whether the blocks can be looked at again, as true bounds demand.
+    repeatable = True
+
     def __init__(
         self,
         structure: Structure | CompiledStructure,
@@ -340,9 +348,11 @@ class Problem:
         n_jobs: int = 1,
         regularizer: Regularizer | None = None,
     ) -> None:
-        if not (np.isfinite(C) and C > 0.0):
-            raise InvalidData(f"C = {C}: it must be positive and finite")
+        check_factor(C)
         self.structure = structure
+        self.X, self.y = X, y
+        self.C = C
+        self.regularizer = regularizer
         self.data = bind(structure, X, y, regularizer)
         self.quadratic: Quadratic = self.data.prior.quadratic(self.data.pad)
         self.n_jobs = n_jobs
@@ -371,6 +381,11 @@ class Problem:
             stride = array.nbytes // 2**24 + 1
             digest.update(np.ascontiguousarray(array.reshape(-1)[::stride]).tobytes())
         return digest.digest()
+
+    @functools.cached_property
+    def weight_digest(self) -> bytes:
+        """A digest of the blocks' weights."""
+        return hashlib.sha256(self.block_weight.tobytes()).digest()
 
     def primal(self, w: np.ndarray) -> float:
         """P(w), by one oracle call per block."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -206,12 +206,14 @@ def concatenate(chunks: Sequence[Chunk]) -> Chunk:
         length = sum(map(len, arrays)) - (len(arrays) - 1) * (name in _POINTERS)
         shapes[name] = (length, *array.shape[1:]), np.result_type(*{a.dtype for a in arrays})
     columns = stack(chunks, shapes)
-    if not isinstance(head.X, list):
-        return from_columns(columns, number, first, head.X.shape[1])
-    lists: dict[str, Any] = {"X": [x for chunk in chunks for x in chunk.X]}
-    if isinstance(head.y, list):
-        lists["y"] = [y for chunk in chunks for y in chunk.y or ()]
-    return Chunk(number, first, **lists, **columns)
+    lists: dict[str, Any] = {
+        name: [value for chunk in chunks for value in getattr(chunk, name)]
+        for name in ("X", "y")
+        if isinstance(getattr(head, name), list)
+    }
+    if isinstance(head.X, list):
+        return Chunk(number, first, **lists, **columns)
+    return replace(from_columns(columns, number, first, head.X.shape[1]), **lists)
 
 
 def stack(

@@ -100,6 +100,7 @@ class Shards(Source):
     n_features: int
     dtype: np.dtype
     repeatable = True
+    random_access = True
 
     def __init__(self, path: str | os.PathLike[str], *, verify: bool = True) -> None:
         self.path = Path(path).absolute()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing
 from typing import TypeVar
 
 import numpy as np
@@ -33,6 +35,8 @@ class Source(ABC):
         Of the rows.
     repeatable : bool
         Whether the data can be read more than once.
+    random_access : bool
+        Whether chunks can be read in any order.
     digest : bytes
         Tells the data from others.
     """
@@ -42,6 +46,7 @@ class Source(ABC):
     n_features: int | None
     dtype: np.dtype | None
     repeatable: bool
+    random_access: bool = False
     digest: bytes
 
     @property
@@ -50,7 +55,7 @@ class Source(ABC):
         """Distinct labels, sorted if they can be; None for real-valued or no targets."""
 
     @abstractmethod
-    def chunks(self, order: ArrayLike | None = None) -> Iterator[Chunk]:
+    def chunks(self, order: ArrayLike | None = None) -> Generator[Chunk]:
         """Read chunks.
 
         Parameters
@@ -62,6 +67,12 @@ class Source(ABC):
         ------
         Chunk
         """
+
+    @functools.cached_property
+    def head(self) -> Chunk:
+        """The first chunk, with arrays of its own: what the others are like."""
+        with closing(self.chunks()) as chunks:
+            return concatenate([next(chunks)])
 
     def codes(self, chunk: Chunk) -> np.ndarray:
         """Number the targets of a chunk by class.

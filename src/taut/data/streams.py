@@ -83,7 +83,7 @@ class Stream(Source):
         self._classes = None if classes is None else class_index(classes, "classes")[0]
         self._found = classes is not None
         pieces = self._pieces()
-        head = next(pieces)
+        self.head = head = next(pieces)
         self.n_features = self._checks.n_features
         self.dtype = self._checks.dtype
         self.digest = _digest(kind, head)

@@ -34,12 +34,19 @@ class PassReport:
         Whether the pass called the exact oracle and was not cut short, so that `gap` may be trusted
         enough to be verified.
     oracle_calls : int
+    over : bool
+        Whether the pass is over. A solver may hand back control within a long one: the loop then
+        reports, saves and moves the centre as between passes, and calls `pass_` again.
+    recentre : bool
+        Whether the centre may move now, and learn from how the visits added up.
     """
 
     gap: float
     movement: float
     complete: bool
     oracle_calls: int
+    over: bool = True
+    recentre: bool = True
 
 
 class DualState(ABC):
@@ -50,7 +57,14 @@ class DualState(ABC):
     """
 
     w: np.ndarray
-    loss_sum: float
+    #: The loop's last estimate of the primal, and how much of the gap is due to the centre.
+    primal: float = 0.0
+    excess: float = 0.0
+
+    @property
+    @abstractmethod
+    def loss_sum(self) -> float:
+        """Sum of a loss: the dual's linear term, as the passes have added it up."""
 
     @abstractmethod
     def dual_vector(self, U: np.ndarray) -> None:
@@ -90,9 +104,12 @@ class Solver(ABC, Generic[State]):
     recentring : float or "auto"
         Strength of the moving centre (`taut.centre`) that this solver wants from the loop; 0 for
         solvers that do not ascend the dual by blocks.
+    averages : bool
+        Whether a running average of w is worth being verified beside w.
     """
 
     name: ClassVar[str]
+    averages: ClassVar[bool] = True
     recentring: float | str = 0.0
 
     @abstractmethod

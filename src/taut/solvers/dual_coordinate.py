@@ -11,22 +11,24 @@ import numpy as np
 from taut._jit import kernel
 from taut._lanes import aligned_zeros
 from taut.errors import InvalidData
-from taut.problem import Problem, PythonData
+from taut.problem import CompiledData, Problem, PythonData
 from taut.solvers._block_duals import BlockDual, EnumeratedDual, LabelledDual, PythonDual
 from taut.solvers.base import Arrays, DualState, KeepGoing, PassReport, Solver
 
 _SECONDS_BETWEEN_QUESTIONS = 0.1
+_NEVER = 2**62  # a pass that does not come
 
 
 class CoordinateState(DualState):
     """Dual variables of all blocks, and what is known about when to visit which."""
+
+    loss_sum = 0.0
 
     def __init__(self, duals: BlockDual, w: np.ndarray, rng: np.random.Generator) -> None:
         n = len(duals.weight)
         self.duals = duals
         self.rng = rng
         self.w = w
-        self.loss_sum = 0.0
         self.passes = 0
         self.gap = np.full(n, np.inf)  # as seen at the last visit
         self.interval = np.ones(n, dtype=np.int64)
@@ -38,7 +40,33 @@ class CoordinateState(DualState):
         self.part = 64  # blocks to visit without asking whether to go on
         self.n_weighted = int(np.count_nonzero(duals.weight))
         self.gap[duals.weight == 0.0] = 0.0
-        self.due[duals.weight == 0.0] = np.iinfo(np.int64).max
+        self.due[duals.weight == 0.0] = _NEVER
+
+    def leave_out(self, blocks: np.ndarray) -> None:
+        """Do not visit some blocks; they are somebody else's."""
+        self.gap[blocks] = 0.0
+        self.due[blocks] = _NEVER
+
+    @property
+    def left_out(self) -> np.ndarray:
+        """Which blocks are never visited."""
+        return self.due == _NEVER
+
+    def take_over(self, other: CoordinateState, blocks: np.ndarray) -> None:
+        """Know about all blocks what `other` knows about its blocks of these numbers."""
+        for name in ("gap", "interval", "due"):
+            getattr(self, name)[:] = getattr(other, name)[blocks]
+        self.passes, self.rise = other.passes, other.rise
+        self.loss_sum = self.duals.loss_sum
+
+    def take_over_all(self, others: list[CoordinateState]) -> None:
+        """Know about all blocks what `others` know about theirs, one after the other."""
+        self.passes = max(other.passes for other in others)
+        for name in ("gap", "interval"):
+            getattr(self, name)[:] = np.concatenate([getattr(other, name) for other in others])
+        late = [np.where(other.left_out, 0, self.passes - other.passes) for other in others]
+        self.due[:] = np.concatenate([o.due + shift for o, shift in zip(others, late, strict=True)])
+        self.loss_sum = self.duals.loss_sum
 
     def dual_vector(self, U):
         """U, and the summed loss with it, computed afresh."""
@@ -157,16 +185,33 @@ class DualCoordinate(Solver[CoordinateState]):
 
     def init(self, problem: Problem, rng: np.random.Generator) -> CoordinateState:
         """All weight on the truths: a = 0."""
+        if not problem.in_memory:
+            raise InvalidData(
+                "dual_coordinate needs all data in memory, and these are read part by part: use "
+                "solver='online_cache', or load them if they fit"
+            )
         w = aligned_zeros(problem.data.size, problem.data.dtype)
-        return CoordinateState(self._duals(problem), w, rng)
+        return self.state_of(problem.data, problem.block_weight, problem.n_jobs, w, rng)
 
-    def _duals(self, problem: Problem) -> BlockDual:
-        """The form of the dual variables that the structure's oracles allow."""
-        if isinstance(problem.data, PythonData):
-            return PythonDual(problem, self.max_steps)
-        if problem.data.oracles.exact_step is not None:
-            return EnumeratedDual(problem)
-        return LabelledDual(problem, self.max_steps)
+    def state_of(
+        self,
+        data: CompiledData | PythonData,
+        weight: np.ndarray,
+        n_jobs: int,
+        w: np.ndarray,
+        rng: np.random.Generator,
+    ) -> CoordinateState:
+        """a = 0 for some blocks, in the form of dual variables that the oracles allow."""
+        duals: BlockDual
+        if isinstance(data, PythonData):
+            duals = PythonDual(data, weight, n_jobs, self.max_steps)
+        elif data.oracles.exact_step is not None:
+            duals = EnumeratedDual(data, weight, n_jobs)
+        else:
+            duals = LabelledDual(data, weight, n_jobs, self.max_steps)
+        if w.dtype != data.dtype:
+            duals.allocate(w.dtype.type)
+        return CoordinateState(duals, w, rng)
 
     def pass_(
         self, problem: Problem, state: CoordinateState, stiffness: float, keep_going: KeepGoing

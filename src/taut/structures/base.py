@@ -204,9 +204,13 @@ class CompiledStructure(ABC):
     ----------
     allocates : bool
         Whether an oracle makes arrays. Where none does, say so: calls then cost less.
+    takes_checked : bool
+        Whether `encode` passes matrices through `taut.data.arrays.as_matrix`, which does not check
+        again what is marked as checked.
     """
 
     allocates: ClassVar[bool] = True
+    takes_checked: ClassVar[bool] = False
 
     argmax: ClassVar[Callable]
     loss: ClassVar[Callable]

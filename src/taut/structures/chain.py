@@ -95,6 +95,7 @@ class Chain(CompiledStructure):
     """
 
     allocates = False
+    takes_checked = True
 
     def __init__(self, n_labels: int, normalize: bool = False, boundary: bool = False) -> None:
         self.n_labels = n_labels

@@ -84,6 +84,7 @@ class Multiclass(CompiledStructure):
     """
 
     allocates = False
+    takes_checked = True
 
     def __init__(self, n_classes: int, cost: np.ndarray | None = None, bias: float = 0.0) -> None:
         self.n_classes = n_classes

@@ -55,6 +55,7 @@ class Scalar(CompiledStructure):
     """
 
     allocates = False
+    takes_checked = True
 
     def __init__(self, bias: float = 0.0) -> None:
         self.bias = bias

@@ -10,7 +10,7 @@ import numpy as np
 from taut._jit import helper
 from taut._lanes import aligned_zeros
 from taut.planes import N_PLANES, PlaneArrays, Planes
-from taut.problem import Problem, in_threads
+from taut.problem import CompiledData, PythonData, in_threads
 from taut.solvers._block_duals.threads import Worker, alone, collect, together
 
 Arrays = dict[str, np.ndarray]
@@ -37,10 +37,10 @@ class BlockDual(ABC):
     #: Whether visits without the oracle, over the planes already found, are possible.
     cached_visits: ClassVar[bool] = True
 
-    def __init__(self, problem: Problem) -> None:
-        self.weight = problem.block_weight
-        self.data = problem.data
-        self.n_jobs = problem.n_jobs
+    def __init__(self, data: CompiledData | PythonData, weight: np.ndarray, n_jobs: int) -> None:
+        self.data = data
+        self.weight = weight
+        self.n_jobs = n_jobs
 
     def allocate(self, dtype: type) -> None:
         """Make what visits work with, for w of this type."""
@@ -129,14 +129,33 @@ class BlockDual(ABC):
     def complete(self) -> None:
         """Give the truths what the dual variables lack of the blocks' weights."""
 
+    @abstractmethod
+    def in_use(self) -> np.ndarray:
+        """Which blocks have weight on something else than the truth."""
+
+    @abstractmethod
+    def take(self, blocks: np.ndarray) -> Arrays:
+        """The dual variables of some blocks, as named arrays."""
+
+    @abstractmethod
+    def put(self, blocks: np.ndarray, arrays: Arrays) -> None:
+        """Let some blocks have the dual variables that `take` returned."""
+
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """Memory that the dual variables take."""
+
 
 class PlaneDual(BlockDual):
     """What the two forms with planes share: only how planes are found and applied differs."""
 
     planes: Planes
 
-    def __init__(self, problem: Problem, max_steps: int) -> None:
-        super().__init__(problem)
+    def __init__(
+        self, data: CompiledData | PythonData, weight: np.ndarray, n_jobs: int, max_steps: int
+    ) -> None:
+        super().__init__(data, weight, n_jobs)
         self.max_steps = max_steps
 
     @property
@@ -158,3 +177,16 @@ class PlaneDual(BlockDual):
 
     def complete(self):
         self.planes.complete(self.weight)
+
+    def in_use(self):
+        return self.planes.in_use()
+
+    def take(self, blocks):
+        return dict(self.planes.take(blocks)._asdict())
+
+    def put(self, blocks, arrays):
+        self.planes.put(blocks, PlaneArrays(*(arrays[name] for name in PlaneArrays._fields)))
+
+    @property
+    def nbytes(self):
+        return self.planes.nbytes

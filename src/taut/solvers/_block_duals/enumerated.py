@@ -6,7 +6,7 @@ import numpy as np
 
 from taut._jit import kernel
 from taut._lanes import aligned_zeros, prefetch
-from taut.problem import CompiledData, Problem
+from taut.problem import CompiledData
 from taut.solvers._block_duals.base import BlockDual
 from taut.solvers._block_duals.threads import exchange, until_exchange
 
@@ -112,13 +112,13 @@ class EnumeratedDual(BlockDual):
     cached_visits = False
     data: CompiledData
 
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem)
+    def __init__(self, data: CompiledData, weight: np.ndarray, n_jobs: int) -> None:
+        super().__init__(data, weight, n_jobs)
         blocks = self.data.blocks
         self.all_labels = self.data.structure.all_labels
         self.allocate(blocks.dtype)
-        self.alpha = np.zeros((problem.n_blocks, len(self.all_labels)))
-        self.truth_place = np.empty(problem.n_blocks, dtype=np.int64)
+        self.alpha = np.zeros((data.n_blocks, len(self.all_labels)))
+        self.truth_place = np.empty(data.n_blocks, dtype=np.int64)
         _find_truths(self.all_labels, blocks.truth, blocks.offsets, self.truth_place)
         self._give_truths(self.weight)
 
@@ -169,3 +169,22 @@ class EnumeratedDual(BlockDual):
 
     def complete(self):
         self._give_truths(np.maximum(self.weight - self.alpha.sum(axis=1), 0.0))
+
+    def in_use(self):
+        among = np.flatnonzero(self.truth_place >= 0)
+        total = self.alpha.sum(axis=1)
+        total[among] = 0.0
+        for k in range(self.alpha.shape[1]):
+            others = among[self.truth_place[among] != k]
+            total[others] += self.alpha[others, k]
+        return total > 0.0
+
+    def take(self, blocks):
+        return {"alpha": self.alpha[blocks]}
+
+    def put(self, blocks, arrays):
+        self.alpha[blocks] = arrays["alpha"]
+
+    @property
+    def nbytes(self):
+        return self.alpha.nbytes

@@ -21,7 +21,7 @@ from taut.planes import (
     prefetch_places,
     prefetch_planes,
 )
-from taut.problem import CompiledData, Problem
+from taut.problem import CompiledData
 from taut.solvers._block_duals.base import PlaneDual, select
 from taut.solvers._block_duals.threads import exchange
 
@@ -182,8 +182,8 @@ class LabelledDual(PlaneDual):
 
     data: CompiledData
 
-    def __init__(self, problem: Problem, max_steps: int) -> None:
-        super().__init__(problem, max_steps)
+    def __init__(self, data: CompiledData, weight: np.ndarray, n_jobs: int, max_steps: int) -> None:
+        super().__init__(data, weight, n_jobs, max_steps)
         blocks = self.data.blocks
         self.planes = Planes(self.weight, blocks.truth, blocks.offsets)
         self.allocate(blocks.dtype)
@@ -241,4 +241,8 @@ class LabelledDual(PlaneDual):
     def restore(self, arrays, factor):
         super().restore(arrays, factor)
         self.scratch[0][:] = arrays["scratch"]
+        self._share()
+
+    def put(self, blocks, arrays):
+        super().put(blocks, arrays)
         self._share()

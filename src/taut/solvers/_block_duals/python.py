@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from taut.planes import N_PLANES, SLOT, Planes, append, corrective_steps, make_room
-from taut.problem import Problem, PythonData
+from taut.problem import PythonData
 from taut.solvers._block_duals.base import PlaneDual
 
 
@@ -14,10 +14,9 @@ class PythonDual(PlaneDual):
 
     data: PythonData
 
-    def __init__(self, problem: Problem, max_steps: int) -> None:
-        super().__init__(problem, max_steps)
-        self.n_jobs = 1  # Python runs one thread at a time
-        n = problem.n_blocks
+    def __init__(self, data: PythonData, weight: np.ndarray, n_jobs: int, max_steps: int) -> None:
+        super().__init__(data, weight, 1, max_steps)  # Python runs one thread at a time
+        n = data.n_blocks
         nothing = (np.empty(0, dtype=np.int64), np.empty(0))
         self.planes = Planes(self.weight, np.zeros(n, dtype=np.int32), np.arange(n + 1))
         self.psi: dict[int, tuple[np.ndarray, np.ndarray]] = {0: nothing}
@@ -79,19 +78,47 @@ class PythonDual(PlaneDual):
                 U[where] += self.planes.arrays.coef[start + q] * values
 
     def arrays(self):
-        numbers = np.array(list(self.psi), dtype=np.int32)
-        where, values = zip(*self.psi.values(), strict=True)
-        return super().arrays() | {
-            "psi_number": numbers,
-            "psi_size": np.array([len(v) for v in values]),
-            "psi_where": np.concatenate(where),
-            "psi_value": np.concatenate(values),
-        }
+        return super().arrays() | _packed(self.psi)
 
     def restore(self, arrays, factor):
         super().restore(arrays, factor)
-        ends = np.cumsum(arrays["psi_size"])[:-1]
-        pairs = zip(
-            np.split(arrays["psi_where"], ends), np.split(arrays["psi_value"], ends), strict=True
-        )
-        self.psi = dict(zip(arrays["psi_number"].tolist(), pairs, strict=True))
+        self.psi = _unpacked(arrays)
+
+    def take(self, blocks):
+        arrays = super().take(blocks)
+        numbers = np.unique(arrays["labels"]).tolist()
+        return arrays | _packed({0: self.psi[0]} | {k: self.psi[k] for k in numbers})
+
+    def put(self, blocks, arrays):
+        # The truth has the number 0 everywhere; all other numbers are new here.
+        shift = max(self.psi)
+        labels = np.where(arrays["labels"] > 0, arrays["labels"] + shift, 0).astype(np.int32)
+        super().put(blocks, arrays | {"labels": labels})
+        self.psi |= {k + shift: psi for k, psi in _unpacked(arrays).items() if k > 0}
+
+    @property
+    def nbytes(self):
+        return super().nbytes + sum(where.nbytes + v.nbytes for where, v in self.psi.values())
+
+
+SparseVectors = dict[int, tuple[np.ndarray, np.ndarray]]
+
+
+def _packed(psi: SparseVectors) -> dict[str, np.ndarray]:
+    """Numbered sparse vectors as a few arrays."""
+    where, values = zip(*psi.values(), strict=True)
+    return {
+        "psi_number": np.array(list(psi), dtype=np.int32),
+        "psi_size": np.array([len(v) for v in values]),
+        "psi_where": np.concatenate(where),
+        "psi_value": np.concatenate(values),
+    }
+
+
+def _unpacked(arrays: dict[str, np.ndarray]) -> SparseVectors:
+    """The inverse of `_packed`."""
+    ends = np.cumsum(arrays["psi_size"])[:-1]
+    pairs = zip(
+        np.split(arrays["psi_where"], ends), np.split(arrays["psi_value"], ends), strict=True
+    )
+    return dict(zip(arrays["psi_number"].tolist(), pairs, strict=True))

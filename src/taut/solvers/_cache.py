@@ -1,0 +1,321 @@
+"""The blocks that a solver over a stream keeps: their features, their dual variables, its budget.
+
+Blocks with weight off the truth are kept in segments, with their features, so that they can be
+visited without being read again. When the features do not fit, some blocks are put to rest: their
+dual variables stay, small and counted in the dual, and their features come back when their chunk is
+read again. Blocks without weight are forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from taut.data.chunks import Chunk, concatenate, from_columns
+from taut.errors import InvalidData
+from taut.solvers.base import Arrays, DualState
+from taut.solvers.dual_coordinate import CoordinateState, DualCoordinate
+from taut.streamed import Part, StreamedProblem
+
+_SMALL = 2_000_000  # bytes of a segment below which it is merged with others
+_NUMBERS = ("passes", "position", "explored", "explored_in_pass", "optimising", "ended", "rounds")
+
+
+class Segment:
+    """Some kept blocks: their numbers in the source, ascending, their chunk, their dual state."""
+
+    def __init__(self, ids: np.ndarray, chunk: Chunk, state: CoordinateState) -> None:
+        self.ids = ids
+        self.chunk = chunk
+        self.state = state
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of features, of what oracles need beside them, and of dual variables."""
+        X = self.chunk.columns().values()
+        own = (
+            array.nbytes
+            for array in self.state.duals.data.arrays()
+            if not any(np.may_share_memory(array, column) for column in X)
+        )
+        numbers = 5 * self.ids.nbytes
+        return self.chunk.nbytes + sum(own) + self.state.duals.nbytes + numbers
+
+
+class CacheState(DualState):
+    """Kept and resting dual variables of a stream's blocks, and where in the stream it is."""
+
+    def __init__(
+        self,
+        problem: StreamedProblem,
+        visits: DualCoordinate,
+        w: np.ndarray,
+        rng: np.random.Generator,
+    ) -> None:
+        self.problem = problem
+        self.visits = visits
+        self.w = w
+        self.rng = rng
+        self.segments: list[Segment] = []
+        # By number of the chunk: positions of resting blocks in it, and their dual variables.
+        self.resting: dict[int, list[tuple[np.ndarray, Arrays]]] = {}
+        self.resting_vector: np.ndarray | None = None  # their sum a psi
+        self.resting_loss = 0.0
+        self.firsts: dict[int, int] = {}  # number of each chunk's first block
+        self.left_gap: dict[int, float] = {}  # summed gap of the blocks that were not kept
+        self.reader: Iterator[tuple[Chunk, Part]] | None = None
+        self.order = np.empty(0, dtype=np.int64)  # of the chunks in this pass; empty: as they come
+        self.passes = 0
+        self.position = 0  # chunks of this pass that have been explored
+        self.explored = 0.0  # gap found since the cache was last optimised
+        self.explored_in_pass = 0.0
+        self.optimising = False
+        self.ended = False  # whether the pass has seen all chunks
+        self.rounds = 0  # of optimising, since it began
+
+    # What the loop asks for
+
+    @property
+    def loss_sum(self) -> float:
+        """Sum of a loss."""
+        return self.resting_loss + sum(segment.state.loss_sum for segment in self.segments)
+
+    def dual_vector(self, U):
+        """U, and the summed loss of the kept blocks with it, computed afresh."""
+        U[:] = 0.0 if self.resting_vector is None else self.resting_vector
+        for segment in self.segments:
+            segment.state.loss_sum = segment.state.duals.loss_sum
+            segment.state.duals.add_vector(U)
+
+    def curvature(self):
+        """Mean of C_i |psi_i|^2 over the kept blocks."""
+        values = [s.state.duals.weight * s.state.duals.curvature() for s in self.segments]
+        return float(np.mean(np.concatenate(values))) if values else 0.0
+
+    def widen(self):
+        """W and all that visits work with in float64."""
+        self.w = self.w.astype(np.float64)
+        for segment in self.segments:
+            segment.state.w = self.w
+            segment.state.duals.allocate(np.float64)
+
+    # Blocks
+
+    @property
+    def n_kept(self) -> int:
+        """Number of blocks whose features are in memory."""
+        return sum(len(segment.ids) for segment in self.segments)
+
+    @property
+    def n_resting(self) -> int:
+        """Number of blocks that only have dual variables."""
+        return sum(len(where) for found in self.resting.values() for where, _ in found)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of everything that is kept."""
+        rest = sum(
+            where.nbytes + sum(array.nbytes for array in arrays.values())
+            for found in self.resting.values()
+            for where, arrays in found
+        )
+        return rest + sum(segment.nbytes for segment in self.segments)
+
+    def state_of(self, part: Part) -> CoordinateState:
+        """Dual variables for the blocks of a part, all weight on the truths."""
+        return self.visits.state_of(part.data, part.weight, self.problem.n_jobs, self.w, self.rng)
+
+    def waken(self, chunk: Chunk, part: Part) -> CoordinateState:
+        """Dual variables for a chunk that was read; blocks that rested have theirs back."""
+        self.firsts[chunk.number] = chunk.first
+        state = self.state_of(part)
+        found = self.resting.pop(chunk.number, [])
+        for where, arrays in found:
+            state.duals.put(where, arrays)
+        if found:
+            assert self.resting_vector is not None
+            state.loss_sum = state.duals.loss_sum
+            self.resting_loss -= state.loss_sum
+            np.negative(self.resting_vector, out=self.resting_vector)
+            state.duals.add_vector(self.resting_vector)
+            np.negative(self.resting_vector, out=self.resting_vector)
+        for segment in self.segments:
+            start, stop = np.searchsorted(segment.ids, [chunk.first, chunk.first + chunk.n_blocks])
+            state.leave_out(segment.ids[start:stop] - chunk.first)
+        return state
+
+    def useful(self, state: CoordinateState, reach: float) -> np.ndarray:
+        """Which blocks have weight off the truth, or might soon: violated if losses were larger."""
+        used = state.duals.in_use()
+        if reach > 0.0:
+            # Not those that are left out here: they are in the cache already.
+            near = state.duals.data.hinges(self.w, self.problem.n_jobs, 1.0 + reach) > 0.0
+            used |= near & ~state.left_out
+        return used
+
+    def keep(self, chunk: Chunk, state: CoordinateState, reach: float) -> None:
+        """Keep the useful blocks of an explored chunk."""
+        kept = np.flatnonzero(self.useful(state, reach))
+        self.left_gap[chunk.number] = float(np.delete(state.gap, kept).sum())
+        if len(kept):
+            self.segments.append(self._reduced(chunk.first + kept, chunk, state, kept))
+
+    def _reduced(
+        self, ids: np.ndarray, chunk: Chunk, state: CoordinateState, kept: np.ndarray
+    ) -> Segment:
+        """A segment of the blocks at the positions `kept` of a chunk."""
+        copy = chunk.take(kept)
+        new = self.state_of(self.problem.bind(copy))
+        new.duals.put(np.arange(len(kept)), state.duals.take(kept))
+        new.take_over(state, kept)
+        return Segment(ids, copy, new)
+
+    def forget_useless(self, reach: float, share: float) -> None:
+        """Drop blocks that are not useful, in segments of which they are a larger share."""
+        for k, segment in enumerate(self.segments):
+            used = self.useful(segment.state, reach)
+            if used.mean() < 1.0 - share:
+                self.segments[k] = self._selected(segment, np.flatnonzero(used))
+        self.segments = [segment for segment in self.segments if len(segment.ids)]
+
+    def _selected(self, segment: Segment, kept: np.ndarray) -> Segment:
+        if len(kept) == 0:
+            return Segment(segment.ids[:0], segment.chunk, segment.state)
+        return self._reduced(segment.ids[kept], segment.chunk, segment.state, kept)
+
+    def merge_small(self) -> None:
+        """Stack small segments: visits in random order are best over many blocks."""
+        small = [s for s in self.segments if s.nbytes < _SMALL]
+        if len(small) < 8:
+            return
+        ids = np.concatenate([s.ids for s in small])
+        chunk = concatenate([s.chunk for s in small])
+        state = self.state_of(self.problem.bind(chunk))
+        edges = np.cumsum([0] + [len(s.ids) for s in small])
+        for segment, first, last in zip(small, edges[:-1], edges[1:], strict=True):
+            own = np.arange(last - first)
+            state.duals.put(np.arange(first, last), segment.state.duals.take(own))
+        state.take_over_all([s.state for s in small])
+        merged = Segment(ids, chunk, state)
+        if (np.diff(ids) < 0).any():
+            merged = self._selected(merged, np.argsort(ids))
+        self.segments = [s for s in self.segments if s.nbytes >= _SMALL] + [merged]
+
+    def rest(self, excess: int) -> int:
+        """Free at least `excess` bytes: blocks whose gaps were least lose their features.
+
+        A block at the bound, far beyond the margin, has no gap at all, and keeps its dual variables
+        through many changes of w. Returns how many blocks were put to rest.
+        """
+        if not self.segments:
+            return 0
+        gaps = np.concatenate([segment.state.gap for segment in self.segments])
+        size = sum(segment.nbytes for segment in self.segments)
+        count = min(len(gaps), int(np.ceil(len(gaps) * min(1.0, excess / size))))
+        chosen = np.zeros(len(gaps), dtype=bool)
+        chosen[np.argsort(gaps, kind="stable")[:count]] = True
+        edges = np.cumsum([0] + [len(segment.ids) for segment in self.segments])
+        kept = []
+        for segment, first, last in zip(self.segments, edges[:-1], edges[1:], strict=True):
+            own = chosen[first:last]
+            if own.any():
+                self._put_to_rest(self._selected(segment, np.flatnonzero(own)))
+            if not own.all():
+                whole = not own.any()
+                kept.append(segment if whole else self._selected(segment, np.flatnonzero(~own)))
+        self.segments = kept
+        return count
+
+    def _put_to_rest(self, segment: Segment) -> None:
+        if self.resting_vector is None:
+            self.resting_vector = np.zeros(len(self.w))
+        duals = segment.state.duals
+        duals.add_vector(self.resting_vector)
+        self.resting_loss += duals.loss_sum
+        numbers = np.array(sorted(self.firsts, key=self.firsts.__getitem__))
+        firsts = np.array([self.firsts[k] for k in numbers])
+        owner = np.searchsorted(firsts, segment.ids, side="right") - 1
+        for k in np.unique(owner):
+            mine = np.flatnonzero(owner == k)
+            where = segment.ids[mine] - firsts[k]
+            self.resting.setdefault(int(numbers[k]), []).append((where, duals.take(mine)))
+
+    # Saving
+
+    def arrays(self):
+        """Everything, as named arrays; features only where they cannot be read again."""
+        arrays = {
+            "w": self.w,
+            "order": self.order,
+            "chunks": np.array([[k, first] for k, first in self.firsts.items()]).reshape(-1, 2),
+            "left_gap": np.array([[k, gap] for k, gap in self.left_gap.items()]).reshape(-1, 2),
+            "numbers": np.array([float(getattr(self, name)) for name in _NUMBERS]),
+            "resting_loss": np.array(self.resting_loss),
+        }
+        if self.resting_vector is not None:
+            arrays["resting_vector"] = self.resting_vector
+        for k, segment in enumerate(self.segments):
+            arrays |= _named(f"segment.{k}", {"ids": segment.ids} | segment.state.arrays())
+            if not self.problem.repeatable:
+                arrays |= _named(f"segment.{k}.chunk", segment.chunk.columns())
+        for number, found in self.resting.items():
+            for j, (where, duals) in enumerate(found):
+                arrays |= _named(f"resting.{number}.{j}", {"where": where} | duals)
+        return arrays
+
+    def restore(self, arrays):
+        """Go on exactly where `arrays` were taken."""
+        self._restore_blocks(arrays)
+        if arrays["w"].dtype != self.w.dtype:
+            self.widen()
+        self.w[:] = arrays["w"]
+        self.order = arrays["order"]
+        for name, value in zip(_NUMBERS, arrays["numbers"].tolist(), strict=True):
+            setattr(self, name, type(getattr(self, name))(value))
+
+    def hot_start(self, arrays):
+        """The dual point of another solve of the same blocks under the same weights."""
+        self._restore_blocks(arrays)
+
+    def _restore_blocks(self, arrays: Arrays) -> None:
+        self.firsts = {int(k): int(first) for k, first in arrays["chunks"]}
+        self.left_gap = {int(k): float(gap) for k, gap in arrays["left_gap"]}
+        self.resting_loss = float(arrays["resting_loss"])
+        self.resting_vector = arrays.get("resting_vector")
+        self.segments = [self._restored(own) for own in _grouped(arrays, "segment")]
+        self.resting = {}
+        for number in sorted(
+            {int(name.split(".")[1]) for name in arrays if name[:8] == "resting."}
+        ):
+            self.resting[number] = [
+                (own.pop("where"), own) for own in _grouped(arrays, f"resting.{number}")
+            ]
+
+    def _restored(self, arrays: Arrays) -> Segment:
+        ids = arrays.pop("ids")
+        columns = {k[len("chunk.") :]: arrays.pop(k) for k in list(arrays) if k[:6] == "chunk."}
+        if columns:
+            chunk = from_columns(columns, -1, -1, self.problem.source.n_features or 0)
+        elif self.problem.repeatable:
+            chunk = self.problem.source.take(ids)
+        else:
+            raise InvalidData("the kept blocks of a stream that can be read only once are missing")
+        state = self.state_of(self.problem.bind(chunk))
+        state.restore(arrays | {"w": self.w})
+        return Segment(ids, chunk, state)
+
+
+def _named(prefix: str, arrays: Arrays) -> Arrays:
+    return {f"{prefix}.{name}": array for name, array in arrays.items() if name != "w"}
+
+
+def _grouped(arrays: Arrays, prefix: str) -> list[Arrays]:
+    """The arrays `prefix.k.name`, by k."""
+    groups: dict[int, Arrays] = {}
+    for name, array in arrays.items():
+        if name.startswith(prefix + "."):
+            number, _, rest = name[len(prefix) + 1 :].partition(".")
+            if number.isdigit() and rest:
+                groups.setdefault(int(number), {})[rest] = array
+    return [groups[k] for k in sorted(groups)]

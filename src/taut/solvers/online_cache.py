@@ -1,0 +1,240 @@
+"""Dual coordinate ascent over a stream, with a cache of the blocks that matter."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from taut._lanes import aligned_zeros
+from taut.data.chunks import Chunk
+from taut.data.memory import as_bytes
+from taut.errors import CacheOverflow, InvalidData
+from taut.problem import Problem
+from taut.solvers._cache import CacheState
+from taut.solvers.base import KeepGoing, PassReport, Solver
+from taut.solvers.dual_coordinate import DualCoordinate
+from taut.streamed import Part, StreamedProblem
+
+_SECONDS = 1.0  # of exploring without a report
+_SETTLED = 0.2  # of `online_gap`: to what the cache is optimised within a pass
+_VECTORS = 8  # of the size of w, that a run keeps
+_CHUNKS = 6  # of a chunk's size, for buffers and what is being bound and copied
+_IDLE = 0.3  # share of idle blocks from which a segment is worth copying
+_FREED = 0.2  # share of the budget that is freed when it is reached
+
+
+@dataclass
+class OnlineCache(Solver[CacheState]):
+    """Dual coordinate ascent with a cache of support vectors (Ramanan, Algorithm 2).
+
+    Problem: max_a sum_iy a_iy loss_i(y) - 1/2 |sum_iy a_iy psi_i(y)|^2, a >= 0, sum_y a_iy <= C_i.
+    Given: blocks chunk by chunk, and a loss-augmented argmax for each. Comes out: w and a feasible
+    a, most of which is zero.
+
+    A pass explores the stream: each block that is not in the cache is visited once, as by
+    `DualCoordinate`, and kept with its features if it got weight. When the gaps found since the
+    cache was last optimised exceed `online_gap` times the objective, and at the end of the pass,
+    the cache is optimised by passes over it alone; blocks that lost their weight are dropped then.
+
+    Cost per pass: one reading of the data, one oracle call per block, and passes over the cache.
+    Memory: within `memory`. If the cache outgrows it, the features of its most settled blocks are
+    dropped; their dual variables stay, and both come together when their chunk is read again.
+    Certificate: exact, by one reading more; an estimate for a stream that can be read only once.
+    One pass: `max_iter=1`.
+
+    Parameters
+    ----------
+    memory : int or str, default="1GB"
+        Bytes for buffers, cache and vectors together, on top of what the interpreter and its
+        libraries take.
+    online_gap : float, default=0.1
+        How much gap exploring may leave before the cache is optimised, relative to the objective.
+    cache_gap : float, default=1e-3
+        Relative gap to which the cache is optimised at the end of a pass; a tenth of what exploring
+        found in the pass where that is less.
+    reach : float, default=2.0
+        Blocks that would be violated if their losses were larger by this share are kept too: they
+        may be violated before they are seen again. It is the share for an empty cache, and falls
+        to 0 until the cache is half full.
+    max_rounds : int, default=300
+        Passes over the cache at one time.
+    shuffle : bool, default=True
+        Read chunks in random order, where the source allows it; else in sequence.
+    recentring : float or "auto", default="auto"
+        As for `DualCoordinate`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taut import BinarySVM
+    >>> from taut.data import Stream
+    >>> from taut.solvers import OnlineCache
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(1000, 5))
+    >>> y = X[:, 0] > 0
+    >>> stream = Stream([(X[k : k + 100], y[k : k + 100]) for k in range(0, 1000, 100)])
+    >>> model = BinarySVM(solver=OnlineCache(memory="50MB"), random_state=0).fit(stream)
+    >>> model.certificate_.relative_gap <= 1e-3
+    True
+    """
+
+    name: ClassVar[str] = "online_cache"
+    averages: ClassVar[bool] = False
+
+    memory: int | str = "1GB"
+    online_gap: float = 0.1
+    cache_gap: float = 1e-3
+    reach: float = 2.0
+    max_rounds: int = 300
+    shuffle: bool = True
+    recentring: float | str = "auto"
+
+    def __post_init__(self) -> None:
+        as_bytes(self.memory, "memory")
+        if not (self.online_gap > 0.0 and self.cache_gap > 0.0 and self.max_rounds >= 1):
+            raise InvalidData(
+                f"online_gap = {self.online_gap} and cache_gap = {self.cache_gap} must be "
+                f"positive, max_rounds = {self.max_rounds} at least 1"
+            )
+
+    def init(self, problem: Problem, rng: np.random.Generator) -> CacheState:
+        """An empty cache."""
+        streamed = StreamedProblem.of(problem)
+        w = aligned_zeros(streamed.data.size, streamed.data.dtype)
+        state = CacheState(streamed, DualCoordinate(), w, rng)
+        if self._room(state) <= 0:
+            least = as_bytes(self.memory) - self._room(state)
+            raise InvalidData(
+                f"memory = {self.memory!r} does not hold the vectors of {w.size} weights and the "
+                f"buffers for reading: give at least {least + least // 10} bytes"
+            )
+        return state
+
+    def _room(self, state: CacheState) -> int:
+        """Bytes for the cache."""
+        fixed = _VECTORS * 8 * state.w.size + _CHUNKS * state.problem.source.head.nbytes
+        return as_bytes(self.memory) - fixed
+
+    def pass_(
+        self, problem: Problem, state: CacheState, stiffness: float, keep_going: KeepGoing
+    ) -> PassReport:
+        """A part of a pass: some chunks explored, or one round of optimising the cache."""
+        if state.ended and not state.optimising:
+            self._begin(state)
+        if state.optimising:
+            return self._optimise(state, stiffness, keep_going)
+        return self._explore(state, stiffness, keep_going)
+
+    def _begin(self, state: CacheState) -> None:
+        """Begin another pass over the stream."""
+        state.passes += 1
+        state.position, state.explored_in_pass, state.ended = 0, 0.0, False
+        state.order = np.empty(0, dtype=np.int64)
+
+    def _reader(self, state: CacheState) -> Iterator[tuple[Chunk, Part]]:
+        """The chunks of this pass that are still to be explored."""
+        if state.reader is None:
+            source = state.problem.source
+            if self.shuffle and source.random_access and len(state.order) == 0:
+                state.order = state.rng.permutation(source.n_chunks or 0)
+            order = state.order[state.position :] if len(state.order) else None
+            state.reader = state.problem.parts(order)
+            for _ in range(state.position if order is None else 0):
+                next(state.reader)
+        return state.reader
+
+    def _explore(self, state: CacheState, stiffness: float, keep_going: KeepGoing) -> PassReport:
+        """Visit blocks that are not in the cache, until there is enough to optimise."""
+        began, movement, calls = time.perf_counter(), 0.0, 0
+        reader = self._reader(state)
+        while True:
+            found = next(reader, None)
+            if found is None:
+                state.reader, state.ended, state.optimising = None, True, True
+                break
+            chunk, part = found
+            fresh = state.waken(chunk, part)
+            report = state.visits.pass_(state.problem, fresh, stiffness, keep_going)
+            movement, calls = movement + report.movement, calls + report.oracle_calls
+            gap = float(fresh.gap[np.isfinite(fresh.gap)].sum())
+            state.explored += gap
+            state.explored_in_pass += gap
+            state.keep(chunk, fresh, self._reach(state))
+            state.position += 1
+            self._fit_into_memory(state)
+            scale = max(abs(state.primal), abs(state.loss_sum))
+            if state.explored > self.online_gap * scale:
+                state.optimising = True
+                break
+            if time.perf_counter() - began > _SECONDS or not keep_going():
+                break
+        if state.optimising:
+            state.merge_small()
+            state.rounds = 0
+        return PassReport(self._gap(state), movement, False, calls, over=False, recentre=False)
+
+    def _optimise(self, state: CacheState, stiffness: float, keep_going: KeepGoing) -> PassReport:
+        """One pass over the cache; whether there is another depends on the gap that it finds."""
+        movement, calls, exact, whole = 0.0, 0, True, True
+        for k in state.rng.permutation(len(state.segments)):
+            inner = state.segments[k].state
+            report = state.visits.pass_(state.problem, inner, stiffness, keep_going)
+            movement, calls = movement + report.movement, calls + report.oracle_calls
+            exact &= report.complete
+            whole &= keep_going()
+            if not whole:
+                break
+        state.rounds += 1
+        gap = self._gap(state)
+        settled = exact and self._cached_gap(state) + state.excess <= self._target(state)
+        done = whole and (settled or state.rounds >= self.max_rounds or not state.segments)
+        if done:
+            state.optimising, state.explored = False, 0.0
+            state.forget_useless(self._reach(state), _IDLE)
+        over = done and state.ended
+        return PassReport(gap, movement, over, calls, over=over)
+
+    def _target(self, state: CacheState) -> float:
+        """The gap at which the cache is settled."""
+        scale = max(abs(state.primal), abs(state.loss_sum))
+        if not state.ended:
+            return _SETTLED * self.online_gap * scale
+        return min(self.cache_gap * scale, 0.1 * state.explored_in_pass)
+
+    @staticmethod
+    def _cached_gap(state: CacheState) -> float:
+        return float(sum(segment.state.gap.sum() for segment in state.segments))
+
+    def _gap(self, state: CacheState) -> float:
+        """The gap of all blocks seen so far, each as it was last seen."""
+        return self._cached_gap(state) + sum(state.left_gap.values())
+
+    def _reach(self, state: CacheState) -> float:
+        """How near to a violation a kept block must be; when it is full, only weight counts."""
+        return self.reach * max(0.0, 1.0 - 2.0 * state.nbytes / self._room(state))
+
+    def _fit_into_memory(self, state: CacheState) -> None:
+        room = self._room(state)
+        if state.nbytes <= room:
+            return
+        state.forget_useless(0.0, 0.0)
+        excess = state.nbytes - room
+        if excess <= 0:
+            return
+        count = state.rest(excess + int(_FREED * room))
+        warnings.warn(
+            f"the active blocks do not fit into memory={self.memory!r}: the features of {count} "
+            "were dropped and are read again in the next pass; raise memory, or lower C",
+            CacheOverflow,
+            stacklevel=2,
+        )
+        if state.nbytes > room:
+            raise InvalidData(
+                f"memory = {self.memory!r} does not hold the dual variables of "
+                f"{state.n_kept + state.n_resting} blocks ({state.nbytes} bytes): raise it"
+            )

@@ -1,0 +1,134 @@
+"""A problem whose blocks are read chunk by chunk, and need not fit into memory."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from taut.data.chunks import Chunk
+from taut.data.held import Held, as_chunk
+from taut.data.source import Source
+from taut.problem import CompiledData, Problem, PythonData, bind, check_factor
+from taut.regularizer import Regularizer
+from taut.structures.base import CompiledStructure, Structure
+
+Recode = Callable[[Chunk], Chunk]
+
+
+class Part(NamedTuple):
+    """Some blocks with the oracles bound to them, and their weights C_i."""
+
+    chunk: Chunk
+    data: CompiledData | PythonData
+    weight: np.ndarray
+
+
+class StreamedProblem(Problem):
+    """The problem of all blocks of a source: minimise 1/2 |w|^2 + sum_i C_i hinge_i(w).
+
+    Parameters
+    ----------
+    structure : Structure or CompiledStructure
+        What a label is.
+    source : Source
+        Such as `taut.data.open_shards(path)` or a `taut.data.Stream`.
+    C : float, default=1.0
+        Multiplies the sum of the hinges.
+    n_jobs : int, default=1
+        Threads for visits and for passes over the blocks of a chunk.
+    regularizer : Regularizer, optional
+        A prior on w and sign constraints, in the place of 1/2 |w|^2.
+    recode : callable, optional
+        Turns a chunk into one whose targets and weights are those that the structure takes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taut import StreamedProblem, solve
+    >>> from taut.data import Stream
+    >>> from taut.structures import Scalar
+    >>> parts = [(np.array([[1.0]]), np.array([1.0])), (np.array([[-2.0]]), np.array([-1.0]))]
+    >>> problem = StreamedProblem(Scalar(), Stream(parts), C=0.5)
+    >>> solve(problem, tol=1e-6, random_state=0).w.round(3)
+    array([0.75])
+    """
+
+    in_memory = False
+
+    def __init__(
+        self,
+        structure: Structure | CompiledStructure,
+        source: Source,
+        C: float = 1.0,
+        n_jobs: int = 1,
+        regularizer: Regularizer | None = None,
+        recode: Recode | None = None,
+    ) -> None:
+        check_factor(C)
+        self.structure = structure
+        self.source = source
+        self.C = C
+        self.n_jobs = n_jobs
+        self.regularizer = regularizer
+        self.recode = recode or (lambda chunk: chunk)
+        self.repeatable = source.repeatable
+        # One block tells the shape of w and of the prior.
+        self.data = self.bind(source.head.take([0])).data
+        self.quadratic = self.data.prior.quadratic(self.data.pad)
+
+    @classmethod
+    def of(cls, problem: Problem) -> StreamedProblem:
+        """A problem in memory, as if it were read chunk by chunk."""
+        if isinstance(problem, StreamedProblem):
+            return problem
+        plain = not isinstance(problem.structure, CompiledStructure)
+        weight = problem.block_weight / problem.C
+        chunk = as_chunk(problem.X, problem.y, weight, as_list=plain)
+        return cls(problem.structure, Held(chunk), problem.C, problem.n_jobs, problem.regularizer)
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of blocks; 0 while it is not known."""
+        return self.source.n_blocks or 0
+
+    @property
+    def data_digest(self) -> bytes:
+        """A digest of structure, data and prior; weights are not in it."""
+        name = f"{type(self.structure).__qualname__} {self.n_features}"
+        parts = (name.encode(), self.data.prior.digest, self.source.digest)
+        return hashlib.sha256(b" ".join(parts)).digest()
+
+    @property
+    def weight_digest(self) -> bytes:
+        """A digest of what C and the recoding make of the weights of the first blocks."""
+        weight = self.bind(self.source.head).weight
+        return hashlib.sha256(np.append(weight, self.C).tobytes()).digest()
+
+    def bind(self, chunk: Chunk) -> Part:
+        """A chunk with oracles and weights."""
+        chunk = self.recode(chunk)
+        X = chunk.examples
+        if not getattr(self.structure, "takes_checked", True):
+            X = chunk.X if chunk.offsets is None else (chunk.X, chunk.offsets)
+        data = bind(self.structure, X, chunk.y, self.regularizer)
+        weight = np.ones(chunk.n_blocks) if chunk.sample_weight is None else chunk.sample_weight
+        return Part(chunk, data, self.C * weight)
+
+    def parts(self, order: np.ndarray | None = None) -> Iterator[tuple[Chunk, Part]]:
+        """Chunks as they are read, and bound; valid until the next one is asked for."""
+        chunks = self.source.chunks(order)
+        try:
+            for chunk in chunks:
+                yield chunk, self.bind(chunk)
+        finally:
+            chunks.close()
+
+    def primal_at(self, v: np.ndarray) -> float:
+        """P of the weights that belong to v, by one oracle call per block."""
+        total = self.quadratic.value(v)
+        for _chunk, part in self.parts():
+            total += float(part.weight @ part.data.hinges(v, self.n_jobs))
+        return total
