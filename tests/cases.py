@@ -14,10 +14,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from own_structures import CompiledTags, CompiledTagsWithInner, Tags
-from reference import binary_blocks, chain_blocks, multiclass_blocks
+from reference import binary_blocks, chain_blocks, multiclass_blocks, regression_blocks
 from taut import Problem
 from taut.solvers import DualCoordinate
-from taut.structures import Chain, Multiclass, Scalar
+from taut.structures import Chain, Multiclass, Regression, Scalar
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,18 @@ def scalar(kind=np.asarray, bias=0.0):
         _rows(kind),
         lambda xs, ys: binary_blocks(np.array(xs), np.array(ys), bias),
         lambda i: np.array([[1]], dtype=np.int32),
+    )
+
+
+def regression(kind=np.asarray, epsilon=0.3, bias=0.0):
+    rng = np.random.default_rng(17)
+    return Case(
+        Regression(epsilon, bias),
+        list(_sparse_rows(rng, 9, 3).astype(np.float32).astype(np.float64)),
+        list(rng.normal(size=9)),
+        _rows(kind),
+        lambda xs, ys: regression_blocks(np.array(xs), np.array(ys), epsilon, bias),
+        lambda i: np.array([[1], [-1]], dtype=np.int32),
     )
 
 
@@ -147,6 +159,11 @@ STRUCTURES = {
     "scalar-bias": scalar(bias=0.5),
     "scalar-csr": scalar(_csr),
     "scalar-csr-bias": scalar(_csr, bias=2.0),
+    "regression": regression(),
+    "regression-bias": regression(bias=0.5),
+    "regression-absolute": regression(epsilon=0.0),
+    "regression-single": regression(_single, bias=1.0),
+    "regression-csr-bias": regression(_csr, bias=2.0),
     "multiclass": multiclass(),
     "multiclass-bias": multiclass(bias=0.5),
     "multiclass-cost": multiclass(costs=True),

@@ -115,6 +115,14 @@ def binary_blocks(X: np.ndarray, signs: np.ndarray, bias: float = 0.0) -> tuple[
     return [sign * x[None, :] for x, sign in zip(X, signs, strict=True)], [np.ones(1) for _ in X]
 
 
+def regression_blocks(
+    X: np.ndarray, targets: np.ndarray, epsilon: float, bias: float = 0.0
+) -> tuple[Blocks, Blocks]:
+    """Two candidates per row: psi = +-(x, bias), loss = +-y - epsilon."""
+    X = _with_bias(X, bias)
+    return [np.array([x, -x]) for x in X], [np.array([y, -y]) - epsilon for y in targets]
+
+
 def chain_blocks(
     X: Blocks, codes: Blocks, n_labels: int, normalize: bool = False, boundary: bool = False
 ) -> tuple[Blocks, Blocks]:

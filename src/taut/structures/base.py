@@ -199,9 +199,12 @@ class CompiledStructure(ABC):
     ----------
     allocates : bool
         Whether an oracle makes arrays. Where none does, say so: calls then cost less.
+    signed_losses : bool
+        Whether candidates may have losses below zero: constraints, rather than wrong answers.
     """
 
     allocates: ClassVar[bool] = True
+    signed_losses: ClassVar[bool] = False
 
     argmax: ClassVar[Callable]
     loss: ClassVar[Callable]
