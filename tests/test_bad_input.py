@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from own_structures import Tags
-from taut import BinarySVM, ChainSVM, MulticlassSVM, StructuredSVM
+from taut import BinarySVM, ChainSVM, MulticlassSVM, RegressionSVM, StructuredSVM
 from taut.errors import InvalidData
 from taut.solvers import DualCoordinate
 from taut.structures import Multiclass
@@ -23,10 +23,12 @@ SEQUENCES = [X[:1], X[1:3], X[3:]]
 GOOD = {
     "binary": (BinarySVM(random_state=0), X, list("abbaab")),
     "multiclass": (MulticlassSVM(random_state=0), X, list("abccab")),
+    "regression": (RegressionSVM(random_state=0), X, [1.0, 0.5, -2.0, 3.0, 0.0, 1.5]),
     "chain": (ChainSVM(random_state=0), SEQUENCES, [["a"], ["b", "c"], ["a", "b", "c"]]),
     "structured": (StructuredSVM(Tags(2), random_state=0), X, [(1, 0), (0, 1), (1, 1)] * 2),
 }
-ROWS = ("binary", "multiclass")
+CLASSES = ("binary", "multiclass")
+ROWS = (*CLASSES, "regression")
 MATRICES = (*ROWS, "chain")
 EVERY = tuple(GOOD)
 
@@ -155,7 +157,7 @@ TABLE = [
         X=np.vstack, fit={"lengths": [3.0, 3.0]}),
     # y
     Bad("no y", r"requires y to be passed, but the target y is None", y=constant(None)),
-    Bad("fewer labels than rows", r"X has 6 rows, y has 5 labels: give one label to each", ROWS,
+    Bad("fewer labels than rows", r"X has 6 rows, y has 5 labels: give one label to each", CLASSES,
         y=without_last),
     Bad("fewer labels than examples", r"X has 6 examples, y has 5: give one label to each",
         ("structured",), y=without_last),
@@ -165,19 +167,30 @@ TABLE = [
         y=lambda y: [*y[:2], y[2][:2]]),
     Bad("text for labels", r"y\[1\] is 'bc'; pass a list of 2 labels", ("chain",),
         y=lambda y: [y[0], "bc", y[2]]),
-    Bad("one class", r"y needs at least 2 classes, got 1 class: 'a'; add", ROWS,
+    Bad("one class", r"y needs at least 2 classes, got 1 class: 'a'; add", CLASSES,
         y=constant(["a"] * 6)),
     Bad("one label in sequences", r"y needs at least 2 classes, got 1 class: 'a'; add",
         ("chain",), y=constant([["a"], ["a"] * 2, ["a"] * 3])),
     Bad("three classes for two", r"Only binary.*y has 3 classes: use MulticlassSVM", ("binary",),
         y=constant(list("abcabc"))),
-    Bad("continuous y", r"y\[1\] = 0\.5 is continuous; classes are", ROWS,
+    Bad("continuous y", r"y\[1\] = 0\.5 is continuous; classes are", CLASSES,
         y=constant([0.0, 0.5, 1.0, 2.0, 0.0, 1.0])),
-    Bad("NaN in y", r"y\[3\] is or contains NaN; drop", ROWS,
+    Bad("NaN in y", r"y\[3\] is or contains NaN; drop", CLASSES,
         y=constant([0.0, 1.0, 0.0, math.nan, 1.0, 0.0])),
     Bad("NaN in labels of sequences", r"y\[2\] is or contains NaN; drop", ("chain",),
         y=constant([["a"], ["b", math.nan], ["a"] * 3])),
-    Bad("labels that are lists", r"y\[0\] is of type list, which is not hashable; use", ROWS,
+    Bad("fewer numbers than rows", r"X has 6 rows, y has 5 numbers: give one to each",
+        ("regression",), y=without_last),
+    *(
+        Bad(f"{name} in numbers", rf"y contains {name.strip()}.* at row 3; drop", ("regression",),
+            y=constant([0.0, 1.0, 0.5, value, 1.0, 0.0]))
+        for name, value in BAD_NUMBERS.items()
+    ),
+    Bad("text for numbers", r"y\[1\] = 'red' cannot be read as a number; encode", ("regression",),
+        y=constant([1, "red", 2, 3, 4, 5])),
+    Bad("two numbers per row", r"y: y should be a 1d array.*pass one number per row",
+        ("regression",), y=constant(np.ones((6, 2)))),
+    Bad("labels that are lists", r"y\[0\] is of type list, which is not hashable; use", CLASSES,
         y=constant([["a"], ["b"]] * 3)),
     # sample_weight
     Bad("weights of other rows", r"sample_weight has shape \(2,\), expected \(6,\); pass one", ROWS,
@@ -238,18 +251,28 @@ TABLE = [
     ),
     Bad("intercept_scaling = NaN", r"intercept_scaling = nan: give a number", ROWS,
         {"intercept_scaling": math.nan}),
+    *(
+        Bad(f"epsilon = {value}", rf"epsilon = {value}: it must be 0 or more, and finite",
+            ("regression",), {"epsilon": value})
+        for value in (-0.1, math.inf)
+    ),
+    *(
+        Bad(f"epsilon = {value!r}", rf"epsilon = {value!r}: give a number", ("regression",),
+            {"epsilon": value})
+        for value in (math.nan, "0", None)
+    ),
     Bad("class_weight of another label",
-        r"class_weight has the key 'z', .*its classes are 'a', 'b'", ROWS,
+        r"class_weight has the key 'z', .*its classes are 'a', 'b'", CLASSES,
         {"class_weight": {"a": 1.0, "z": 2.0}}),
     *(
         Bad(f"class_weight of {value!r}", r"class_weight\['b'\] = .*; give finite numbers >= 0",
-            ROWS, {"class_weight": {"b": value}})
+            CLASSES, {"class_weight": {"b": value}})
         for value in (-1.0, math.nan, math.inf, "2")
     ),
-    Bad("class_weight of zero", r"class_weight is zero for all classes; give", ROWS,
+    Bad("class_weight of zero", r"class_weight is zero for all classes; give", CLASSES,
         {"class_weight": dict.fromkeys("abc", 0)}, y=constant(list("abcabc"))),
     Bad("class_weight by another name", r"class_weight = 'even': give None, 'balanced' or a dict",
-        ROWS, {"class_weight": "even"}),
+        CLASSES, {"class_weight": "even"}),
     Bad("cost of other classes", r"cost has shape \(2, 2\), the 3 classes need \(3, 3\)",
         ("multiclass",), {"cost": 1 - np.eye(2)}),
     Bad("cost of one dimension", r"cost has shape \(3,\), the 3 classes need \(3, 3\)",

@@ -5,7 +5,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from taut import BinarySVM, ChainSVM, MulticlassSVM, Structure, StructuredSVM
+from taut import BinarySVM, ChainSVM, MulticlassSVM, RegressionSVM, Structure, StructuredSVM
 
 
 class Sign(Structure):
@@ -68,7 +68,7 @@ EXPECTED = {
 
 @pytest.mark.filterwarnings("ignore::taut.errors.NotConverged")  # some checks set max_iter to 5
 @parametrize_with_checks(
-    [BinarySVM(), MulticlassSVM(), ChainSVM(), StructuredSVM(Sign())],
+    [BinarySVM(), MulticlassSVM(), RegressionSVM(), ChainSVM(), StructuredSVM(Sign())],
     expected_failed_checks=lambda estimator: EXPECTED.get(type(estimator), {}),
 )
 def test_scikit_learn(estimator, check):

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from taut.checkpoint import Checkpoint
-    from taut.estimators import BinarySVM, ChainSVM, MulticlassSVM, StructuredSVM, load
+    from taut.estimators import (
+        BinarySVM,
+        ChainSVM,
+        MulticlassSVM,
+        RegressionSVM,
+        StructuredSVM,
+        load,
+    )
     from taut.loop import solve
     from taut.problem import Problem
     from taut.result import Certificate, History, Record, Result, Status
@@ -28,6 +35,7 @@ _HOME = {
     "MulticlassSVM": "estimators",
     "Problem": "problem",
     "Record": "result",
+    "RegressionSVM": "estimators",
     "Result": "result",
     "Status": "result",
     "Structure": "structures",
@@ -47,6 +55,7 @@ __all__ = [
     "MulticlassSVM",
     "Problem",
     "Record",
+    "RegressionSVM",
     "Result",
     "Status",
     "Structure",
