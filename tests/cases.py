@@ -14,10 +14,19 @@ import numpy as np
 import scipy.sparse as sp
 
 from own_structures import CompiledTags, CompiledTagsWithInner, Tags
-from reference import binary_blocks, chain_blocks, multiclass_blocks, regression_blocks
+from reference import (
+    binary_blocks,
+    chain_blocks,
+    multiclass_blocks,
+    ndcg_blocks,
+    ndcg_labels,
+    pairwise_blocks,
+    pairwise_labels,
+    regression_blocks,
+)
 from taut import Problem
 from taut.solvers import DualCoordinate
-from taut.structures import Chain, Multiclass, Regression, Scalar
+from taut.structures import Chain, Multiclass, NdcgRanking, PairwiseRanking, Regression, Scalar
 
 
 @dataclass(frozen=True)
@@ -56,6 +65,16 @@ class Case:
 def _rows(kind):
     """Pack rows of numbers and one number for each as a matrix of some kind and an array."""
     return lambda xs, ys: (kind(np.array(xs)), np.array(ys))
+
+
+def _stacked(kind):
+    """Pack matrices and arrays of numbers one below the other, with the offsets of each."""
+
+    def pack(xs, ys):
+        offsets = np.cumsum([0] + [len(y) for y in ys])
+        return (kind(np.vstack(xs)), offsets), np.concatenate(ys)
+
+    return pack
 
 
 def _csr(X):
@@ -113,10 +132,6 @@ def chain(kind=np.asarray, normalize=False, boundary=False, n_labels=3):
     lengths = (1, 4, 2, 3, 3, 1)
     ys = [rng.integers(n_labels, size=length) for length in lengths]
 
-    def pack(xs, ys):
-        offsets = np.cumsum([0] + [len(y) for y in ys])
-        return (kind(np.vstack(xs)), offsets), np.concatenate(ys)
-
     def labels(i):
         return np.array(list(itertools.product(range(n_labels), repeat=lengths[i])), dtype=np.int32)
 
@@ -124,9 +139,37 @@ def chain(kind=np.asarray, normalize=False, boundary=False, n_labels=3):
         Chain(n_labels, normalize, boundary),
         [_sparse_rows(rng, length, 2) for length in lengths],
         ys,
-        pack,
+        _stacked(kind),
         lambda xs, ys: chain_blocks(xs, ys, n_labels, normalize, boundary),
         labels,
+    )
+
+
+# Ties, one document, documents that are all equally relevant, and relevances that are no integers.
+RELEVANCES = [[2, 0, 1, 0], [1], [0, 0.5, 3], [1, 1], [0, 0, 0], [1, 0], [0, 2, 2, 1], [4, 0, 0]]
+
+
+def pairwise(kind=np.asarray):
+    rng = np.random.default_rng(6)
+    return Case(
+        PairwiseRanking(),
+        [_sparse_rows(rng, len(relevance), 3) for relevance in RELEVANCES],
+        RELEVANCES,
+        _stacked(kind),
+        pairwise_blocks,
+        lambda i: pairwise_labels(RELEVANCES[i]),
+    )
+
+
+def ndcg(kind=np.asarray, k=10):
+    rng = np.random.default_rng(7)
+    return Case(
+        NdcgRanking(k),
+        [_sparse_rows(rng, len(relevance), 3) for relevance in RELEVANCES],
+        RELEVANCES,
+        _stacked(kind),
+        lambda xs, ys: ndcg_blocks(xs, ys, k or 4),
+        lambda i: ndcg_labels(RELEVANCES[i], k or 4),
     )
 
 
@@ -175,6 +218,11 @@ STRUCTURES = {
     "chain-boundary": chain(boundary=True),
     "chain-csr": chain(_csr),
     "chain-csr-normalize-boundary": chain(_csr, normalize=True, boundary=True),
+    "pairwise": pairwise(),
+    "pairwise-csr": pairwise(_csr),
+    "ndcg": ndcg(),
+    "ndcg-2": ndcg(k=2),
+    "ndcg-csr-all": ndcg(_csr, k=None),
     "tags-plain": tags(Tags),
     "tags-compiled": tags(CompiledTags),
     "tags-inner": tags(CompiledTagsWithInner),

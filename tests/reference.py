@@ -155,6 +155,59 @@ def chain_blocks(
     return psi, losses
 
 
+def pairwise_blocks(X: Blocks, relevances: Blocks) -> tuple[Blocks, Blocks]:
+    """All subsets of the pairs of each query: psi and loss are sums over pairs."""
+    labels = [pairwise_labels(relevance) for relevance in relevances]
+    psi = [c[:, :-1] @ np.asarray(x, dtype=float) for c, x in zip(labels, X, strict=True)]
+    return psi, [c[:, -1].astype(float) for c in labels]
+
+
+def pairwise_labels(relevance: np.ndarray) -> np.ndarray:
+    """The coefficients of a query's documents, and the number of pairs, of all subsets of pairs."""
+    n = len(relevance)
+    pairs = [(a, b) for a in range(n) for b in range(n) if relevance[a] > relevance[b]]
+    labels = set()
+    for chosen in itertools.product((0, 1), repeat=len(pairs)):
+        label = [0] * n + [sum(chosen)]
+        for (a, b), taken in zip(pairs, chosen, strict=True):
+            label[a] += taken
+            label[b] -= taken
+        labels.add(tuple(label))
+    return np.array(sorted(labels), dtype=np.int32)
+
+
+def ndcg_blocks(X: Blocks, relevances: Blocks, k: int) -> tuple[Blocks, Blocks]:
+    """All rankings of each query, in the order of `ndcg_labels`: 1 - NDCG@k is the loss."""
+    psi, losses = [], []
+    for x, relevance in zip(X, relevances, strict=True):
+        x, n = np.asarray(x, dtype=float), len(relevance)
+        worth = np.array([1 / np.log2(2 + r) if r < k else 0.0 for r in range(n + k + 1)])
+        # The truth: the mean of all rankings by relevance.
+        right = [
+            worth[list(ranks)]
+            for ranks in itertools.permutations(range(n))
+            if all(
+                relevance[a] >= relevance[b] for a in range(n) for b in range(n)
+                if ranks[a] < ranks[b]
+            )
+        ]  # fmt: skip
+        truth, gain = np.mean(right, axis=0), 2.0 ** np.asarray(relevance) - 1
+        weights = [truth if ranks[0] < 0 else worth[ranks] for ranks in ndcg_labels(relevance, k)]
+        psi.append(np.array([(truth - weight) @ x for weight in weights]))
+        best = max(gain @ weight for weight in right)
+        lost = [1 - gain @ weight / best if best > 0 else 0.0 for weight in weights]
+        losses.append(np.array(lost))
+    return psi, losses
+
+
+def ndcg_labels(relevance: np.ndarray, k: int) -> np.ndarray:
+    """The truth, as -1, and all ranks of a query's documents; the truth alone if all are equal."""
+    n = len(relevance)
+    rankings = {tuple(min(r, k) for r in ranks) for ranks in itertools.permutations(range(n))}
+    others = sorted(rankings) if len(set(relevance)) > 1 else []
+    return np.array([(-1,) * n, *others], dtype=np.int32)
+
+
 def _with_bias(X: np.ndarray, bias: float) -> np.ndarray:
     X = np.asarray(X, dtype=float)
     return np.column_stack([X, np.full(len(X), bias)]) if bias != 0 else X

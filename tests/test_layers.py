@@ -19,6 +19,7 @@ LAYERS = [
     ["_jit", "_lanes", "files", "progress", "result"],
     ["_linalg", "planes", "centre"],
     ["data"],
+    ["metrics"],
     ["structures"],
     ["problem"],
     ["solvers", "checkpoint"],

@@ -11,7 +11,14 @@ from sklearn.utils import column_or_1d
 from taut.data.arrays import check_unmasked, show
 from taut.errors import InvalidData, InvalidType
 
-__all__ = ["as_label_sequences", "as_labels", "class_index", "class_weights", "share_right"]
+__all__ = [
+    "as_label_sequences",
+    "as_labels",
+    "class_index",
+    "class_weights",
+    "distinct",
+    "share_right",
+]
 
 
 def as_label_sequences(y: Any, offsets: np.ndarray, name: str = "y") -> np.ndarray:
@@ -119,7 +126,7 @@ def class_index(y: Any, name: str = "y") -> tuple[np.ndarray, np.ndarray]:
     >>> class_index([("b", 1), None])
     (array([('b', 1), None], dtype=object), array([0, 1], dtype=int32))
     """
-    classes, codes = _unique(y, name)
+    classes, codes = distinct(y, name)
     for code, label in enumerate(classes):
         if isinstance(label, float | np.floating) and not label.is_integer():
             i = int(np.argmax(codes == code))
@@ -238,7 +245,7 @@ def _objects(labels: Iterable[Any]) -> np.ndarray:
     return np.fromiter(labels, dtype=object)
 
 
-def _unique(y: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
+def distinct(y: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
     """Distinct labels, sorted if typed and by appearance if not, and the number of each label."""
     labels = _flat(y, name)
     if labels.dtype != object:

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from taut._lanes import aligned_zeros
+from taut.data.arrays import Matrix, as_matrix
 from taut.errors import InvalidData, InvalidStructure
 
 
@@ -130,6 +131,17 @@ class Blocks:
     def label_size(self) -> int:
         """Length of the longest label."""
         return int(np.diff(self.offsets).max())
+
+
+def as_stacked(X: Any) -> tuple[Matrix, np.ndarray]:
+    """A stacked matrix and the offsets of its blocks, checked."""
+    matrix, offsets = as_matrix(X[0]), np.asarray(X[1], dtype=np.int64)
+    if offsets[0] != 0 or offsets[-1] != matrix.shape[0] or (np.diff(offsets) < 1).any():
+        raise InvalidData(
+            f"offsets run from {offsets[0]} to {offsets[-1]}, X has {matrix.shape[0]} rows: "
+            "they must begin with 0, rise, and end with the number of rows"
+        )
+    return matrix, offsets
 
 
 def as_codes(y: Any, n: int, n_labels: int) -> np.ndarray:
