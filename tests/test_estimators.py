@@ -27,6 +27,8 @@ from reference import (
     binary_blocks,
     chain_blocks,
     multiclass_blocks,
+    ndcg_blocks,
+    pairwise_blocks,
     primal,
     regression_blocks,
     solve_qp,
@@ -36,6 +38,7 @@ from taut import (
     ChainSVM,
     Checkpoint,
     MulticlassSVM,
+    RankSVM,
     Record,
     RegressionSVM,
     Status,
@@ -57,6 +60,7 @@ WEIGHT = _rng.uniform(0.2, 2.0, size=15)
 WEIGHT[3] = 0.0
 COST = np.array([[0.0, 1.0, 3.0], [0.5, 0.0, 1.0], [2.0, 1.0, 0.0]])
 TARGETS = ROWS @ [1.0, -2.0, 0.5] + 0.3 * _rng.normal(size=15)
+RELEVANCE = _rng.integers(4, size=15).astype(float)
 LENGTHS = np.array([1, 3, 2, 4, 3, 2])
 SEQUENCES = np.split(ROWS, np.cumsum(LENGTHS)[:-1])
 TAGS = [tuple(bits) for bits in _rng.integers(2, size=(15, 3)).tolist()]
@@ -98,6 +102,8 @@ CASES = {
     "multiclass": Case(MulticlassSVM(C=0.7), ROWS, lambda names: named(CODES, names)),
     "regression": Case(RegressionSVM(C=0.7, epsilon=0.2), ROWS, lambda names: TARGETS),
     "chain": Case(ChainSVM(C=0.7), SEQUENCES, lambda names: parts(named(CODES, names))),
+    "pairwise": Case(RankSVM(C=0.7), SEQUENCES, lambda names: parts(RELEVANCE)),
+    "ndcg": Case(RankSVM(C=0.7, loss="ndcg", k=3), SEQUENCES, lambda names: parts(RELEVANCE)),
     "structured": Case(StructuredSVM(Tags(3), C=0.7), ROWS, lambda names: TAGS),
 }
 
@@ -115,7 +121,7 @@ def fitted(name):
 
 def joint_weights(model):
     """w in the layout of the reference."""
-    if isinstance(model, StructuredSVM):
+    if isinstance(model, StructuredSVM | RankSVM):
         return model.coef_
     if isinstance(model, ChainSVM):
         ends = [model.start_, model.end_] if model.boundary else []
@@ -137,6 +143,10 @@ def reference_blocks(model):
     if isinstance(model, RegressionSVM):
         bias = model.intercept_scaling if model.fit_intercept else 0.0
         return regression_blocks(ROWS, TARGETS, model.epsilon, bias)
+    if isinstance(model, RankSVM):
+        if model.loss == "pairwise":
+            return pairwise_blocks(SEQUENCES, parts(RELEVANCE))
+        return ndcg_blocks(SEQUENCES, parts(RELEVANCE), model.k or 4)
     if isinstance(model, ChainSVM):
         share = model.loss == "mean_hamming"
         return chain_blocks(SEQUENCES, parts(CODES), 3, share, model.boundary)
@@ -503,6 +513,8 @@ OTHERWISE = {
     "multiclass": {"fit_intercept": False, "cost": COST},
     "regression": {"fit_intercept": False, "epsilon": 0.0},
     "chain": {"boundary": False, "loss": "mean_hamming"},
+    "pairwise": {"loss": "ndcg", "k": 2},
+    "ndcg": {"loss": "pairwise", "k": None},
     "structured": {"C": 99.0},
 }
 
@@ -732,6 +744,8 @@ SAVED = {
     "multiclass": {"cost": COST, "solver": DualCoordinate(sampling="gap"), "time_limit": np.inf},
     "regression": {"epsilon": 0.5, "intercept_scaling": 2.0},
     "chain": {"boundary": True, "loss": "mean_hamming", "solver": "dual_coordinate"},
+    "pairwise": {"k": None},
+    "ndcg": {"loss": "ndcg", "k": 5},
     "structured": {"C": np.float64(0.3), "tol": 1e-4},
 }
 

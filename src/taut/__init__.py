@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         BinarySVM,
         ChainSVM,
         MulticlassSVM,
+        RankSVM,
         RegressionSVM,
         StructuredSVM,
         load,
@@ -34,6 +35,7 @@ _HOME = {
     "History": "result",
     "MulticlassSVM": "estimators",
     "Problem": "problem",
+    "RankSVM": "estimators",
     "Record": "result",
     "RegressionSVM": "estimators",
     "Result": "result",
@@ -54,6 +56,7 @@ __all__ = [
     "History",
     "MulticlassSVM",
     "Problem",
+    "RankSVM",
     "Record",
     "RegressionSVM",
     "Result",
@@ -66,7 +69,7 @@ __all__ = [
 ]
 
 
-_SUBMODULES = ("errors", "solvers", "structures")
+_SUBMODULES = ("errors", "metrics", "solvers", "structures")
 
 
 def __getattr__(name: str) -> Any:
