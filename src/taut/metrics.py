@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import numpy as np
@@ -73,13 +72,10 @@ def mean_ndcg(
 ) -> float:
     """As `ndcg`, of stacked arrays that have been checked."""
     check_k(k)
-    parts = itertools.pairwise(offsets)
-    values = [_ndcg(relevance[i:j], scores[i:j], k) for i, j in parts]
+    gain, worth = gains(relevance), discounts(int(np.diff(offsets).max()), k)
+    found, best = (
+        np.add.reduceat(gain * shared_worth(keys, offsets, worth), offsets[:-1])
+        for keys in (scores, relevance)
+    )
+    values = np.divide(found, best, out=np.ones(len(best)), where=best > 0.0)
     return float(np.average(values, weights=weight))
-
-
-def _ndcg(relevance: np.ndarray, scores: np.ndarray, k: int | None) -> float:
-    """NDCG of one query."""
-    gain, worth = gains(relevance), discounts(len(scores), k)
-    ideal = gain @ shared_worth(relevance, worth)
-    return float(gain @ shared_worth(scores, worth) / ideal) if ideal > 0.0 else 1.0

@@ -17,6 +17,7 @@ __all__ = [
     "check_k",
     "discounts",
     "gains",
+    "levels",
     "shared_worth",
 ]
 
@@ -138,16 +139,44 @@ def discounts(n: int, k: int | None = None) -> np.ndarray:
     return np.where(rank < (n if k is None else k), 1.0 / np.log2(2.0 + rank), 0.0)
 
 
-def shared_worth(keys: np.ndarray, worth: np.ndarray) -> np.ndarray:
-    """What the ranks by falling keys are worth to their documents; equal keys share.
+def _ties(keys: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """All rows by query and falling key; where rows of equal keys begin, and how many they are."""
+    query = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    order = np.lexsort((-keys, query))
+    falls = keys[order][1:] != keys[order][:-1]
+    first = np.flatnonzero(np.concatenate([[True], falls | (query[1:] != query[:-1])]))
+    return order, first, np.diff(first, append=len(keys))
+
+
+def shared_worth(keys: np.ndarray, offsets: np.ndarray, worth: np.ndarray) -> np.ndarray:
+    """What the ranks by falling keys are worth to the rows of each query; equal keys share.
 
     Examples
     --------
-    >>> shared_worth(np.array([1.0, 3.0, 1.0]), np.array([5.0, 3.0, 2.0]))
-    array([2.5, 5. , 2.5])
+    >>> shared_worth(np.array([1.0, 3.0, 1.0, 7.0]), np.array([0, 3, 4]), np.array([5.0, 3.0, 2.0]))
+    array([2.5, 5. , 2.5, 5. ])
     """
-    _, place, size = np.unique(-keys, return_inverse=True, return_counts=True)
-    return (np.add.reduceat(worth[: len(keys)], np.cumsum(size) - size) / size)[place]
+    order, first, size = _ties(keys, offsets)
+    rank = np.arange(len(keys)) - np.repeat(offsets[:-1], np.diff(offsets))
+    shared = np.empty(len(keys))
+    shared[order] = np.repeat(np.add.reduceat(worth[rank], first) / size, size)
+    return shared
+
+
+def levels(relevance: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """How many lower relevances the query of each row has, and how many each query has at all.
+
+    Examples
+    --------
+    >>> levels(np.array([2.0, 0.5, 2.0, 1.0, 7.0]), np.array([0, 4, 5]))
+    (array([2, 0, 2, 1, 0], dtype=int32), array([3, 1], dtype=int32))
+    """
+    order, first, size = _ties(relevance, offsets)
+    group = np.repeat(np.arange(len(first), dtype=np.int32), size)
+    last = group[offsets[1:] - 1]
+    level = np.empty(len(relevance), dtype=np.int32)
+    level[order] = np.repeat(last, np.diff(offsets)) - group
+    return level, last - group[offsets[:-1]] + 1
 
 
 def check_k(k: Any) -> None:

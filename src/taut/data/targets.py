@@ -24,11 +24,12 @@ def as_targets(y: Any, n: int, name: str = "y") -> np.ndarray:
     taut.errors.InvalidData: y contains infinity or a value too large for float64 at row 1; drop,
     clip or rescale such rows
     """
-    targets = as_numbers(y, name)
-    try:
-        targets = column_or_1d(targets, warn=True).astype(np.float64, copy=False)
-    except ValueError as error:
-        raise InvalidData(f"{name}: {error}; pass one number per row") from error
+    targets = as_numbers(y, name).astype(np.float64, copy=False)
+    if targets.ndim != 1:
+        try:
+            targets = column_or_1d(targets, warn=True)
+        except ValueError as error:
+            raise InvalidData(f"{name}: {error}; pass one number per row") from error
     if len(targets) != n:
         raise InvalidData(f"X has {n} rows, {name} has {len(targets)} numbers: give one to each")
     check_finite(targets, name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,8 +9,44 @@ import numpy as np
 from taut._jit import helper
 from taut._linalg import Rows, add_row, as_rows, prefetch_rows, row_dot
 from taut.data.arrays import Matrix
-from taut.data.queries import Queries, as_relevances, check_k, discounts, gains, shared_worth
+from taut.data.queries import (
+    Queries,
+    as_relevances,
+    check_k,
+    discounts,
+    gains,
+    levels,
+    shared_worth,
+)
 from taut.structures.base import Blocks, CompiledStructure, as_stacked
+
+
+@helper
+def _sort_falling(order, keys):
+    """Sort the documents 0..n - 1 by falling keys into `order`: a heap, smallest key on top."""
+    size = order.shape[0]
+    for d in range(size):
+        order[d] = d
+    start = size // 2
+    last = size
+    while last > 1:
+        if start > 0:
+            start -= 1
+        else:
+            last -= 1
+            order[0], order[last] = order[last], order[0]
+        parent = start
+        child = 2 * parent + 1
+        moved = order[parent]
+        while child < last:
+            if child + 1 < last and keys[order[child + 1]] < keys[order[child]]:
+                child += 1
+            if keys[order[child]] >= keys[moved]:
+                break
+            order[parent] = order[child]
+            parent = child
+            child = 2 * parent + 1
+        order[parent] = moved
 
 
 class _Ranking(CompiledStructure):
@@ -49,7 +84,8 @@ class PairData(NamedTuple):
 
     rows: Rows
     offsets: np.ndarray
-    relevance: np.ndarray
+    level: np.ndarray  # how many lower relevances a document's query has
+    n_levels: np.ndarray
 
 
 class PairwiseRanking(_Ranking):
@@ -62,7 +98,8 @@ class PairwiseRanking(_Ranking):
 
     X is a stacked matrix and the offsets of its queries, y the stacked relevances.
 
-    Cost of an oracle call: (documents)^2 comparisons and one product of w and each document.
+    Cost of an oracle call: a product of w and each document, a sort of their scores, and two walks
+    through them for each relevance of the query but the lowest.
 
     Examples
     --------
@@ -80,32 +117,52 @@ class PairwiseRanking(_Ranking):
         matrix, rows, offsets, relevance = self._stacked(X, y)
         n = len(offsets) - 1
         return Blocks(
-            data=PairData(rows, offsets, relevance),
+            data=PairData(rows, offsets, *levels(relevance, offsets)),
             n_features=matrix.shape[1],
             offsets=offsets + np.arange(n + 1),
             truth=np.zeros(offsets[-1] + n, dtype=np.int32),
-            work_size=int(np.diff(offsets).max()),
+            work_size=3 * int(np.diff(offsets).max()),
             dtype=matrix.dtype.type,
             mean_reads=rows[0].size // n,
         )
 
     @staticmethod
     def argmax(data, i, w, work, loss_weight, label):
-        """All pairs whose hinge is positive."""
+        """All pairs whose hinge is positive, counted in walks through the sorted scores.
+
+        Both walks of a level compare the same stored numbers, so they count the same pairs.
+        """
         first, size = data.offsets[i], data.offsets[i + 1] - data.offsets[i]
-        for d in range(size + 1):
-            label[d] = 0
-        for a in range(size):
-            bound = work[a] - loss_weight
-            wrong = np.int32(0)
-            for b in range(size):  # without branches, so that several are compared at once
-                is_wrong = np.int32(
-                    (data.relevance[first + a] > data.relevance[first + b]) & (work[b] > bound)
-                )
-                label[b] -= is_wrong
-                wrong += is_wrong
-            label[a] += wrong
-            label[size] += wrong
+        order, level = label[:size], data.level[first : first + size]
+        count, bound = work[size : 2 * size], work[2 * size : 3 * size]
+        _sort_falling(order, work[:size])
+        for d in range(size):
+            count[d] = 0.0
+            bound[d] = work[d] - loss_weight
+        n_pairs = 0
+        for own in range(1, data.n_levels[i]):  # of the better documents
+            ahead = 0
+            wrong = 0
+            for p in range(size):
+                a = order[p]
+                if level[a] == own:
+                    while ahead < size and work[order[ahead]] > bound[a]:
+                        wrong += level[order[ahead]] < own
+                        ahead += 1
+                    count[a] += wrong
+                    n_pairs += wrong
+            behind = size - 1
+            wrong = 0
+            for p in range(size - 1, -1, -1):
+                b = order[p]
+                if level[b] < own:
+                    while behind >= 0 and work[b] > bound[order[behind]]:
+                        wrong += level[order[behind]] == own
+                        behind -= 1
+                    count[b] -= wrong
+        for d in range(size):
+            label[d] = count[d]
+        label[size] = n_pairs
         value = loss_weight * label[size]
         for d in range(size):
             value -= label[d] * work[d]
@@ -146,34 +203,6 @@ class RankData(NamedTuple):
     one_level: np.ndarray  # whether a query's documents are all equally relevant
     worth: np.ndarray  # of each rank
     k: int
-
-
-@helper
-def _sort_falling(order, keys):
-    """Sort the documents 0..n - 1 by falling keys into `order`: a heap, smallest key on top."""
-    size = order.shape[0]
-    for d in range(size):
-        order[d] = d
-    start = size // 2
-    last = size
-    while last > 1:
-        if start > 0:
-            start -= 1
-        else:
-            last -= 1
-            order[0], order[last] = order[last], order[0]
-        parent = start
-        child = 2 * parent + 1
-        moved = order[parent]
-        while child < last:
-            if child + 1 < last and keys[order[child + 1]] < keys[order[child]]:
-                child += 1
-            if keys[order[child]] >= keys[moved]:
-                break
-            order[parent] = order[child]
-            parent = child
-            child = 2 * parent + 1
-        order[parent] = moved
 
 
 @helper
@@ -227,13 +256,12 @@ class NdcgRanking(_Ranking):
         longest = int(sizes.max())
         k = longest if self.k is None else min(int(self.k), longest)
         worth = discounts(longest + 1, k)
-        gain, share = gains(relevance), np.empty(offsets[-1])
-        one_level = np.zeros(len(sizes), dtype=bool)
-        for i, (first, last) in enumerate(itertools.pairwise(offsets)):
-            share[first:last] = shared_worth(relevance[first:last], worth)
-            ideal = gain[first:last] @ share[first:last]
-            one_level[i] = y is not None and np.ptp(relevance[first:last]) == 0.0
-            gain[first:last] *= 0.0 if ideal == 0.0 or one_level[i] else 1.0 / ideal
+        share = shared_worth(relevance, offsets, worth)
+        gain = gains(relevance)
+        ideal = np.add.reduceat(gain * share, offsets[:-1])
+        one_level = (levels(relevance, offsets)[1] == 1) & (y is not None)
+        ideal[one_level | (ideal == 0.0)] = np.inf
+        gain /= np.repeat(ideal, sizes)
         return Blocks(
             data=RankData(rows, offsets, gain, share, one_level, worth, k),
             n_features=matrix.shape[1],
