@@ -10,6 +10,7 @@ to an accuracy are found.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import statistics
@@ -53,9 +54,10 @@ class Family:
     data: dict[str, Callable]
     Cs: tuple[float, ...]
     dtypes: tuple[str, ...]
-    estimator: type
-    liblinear_solver: int
+    estimator: Callable
+    liblinear_options: str
     objective: Callable
+    scikit_learn: Callable | None = None
 
 
 def crammer_singer(X, y, C, W):
@@ -83,7 +85,7 @@ FAMILIES = {
         Cs=(0.01, 0.1, 1.0),
         dtypes=("float64", "float32"),
         estimator=MulticlassSVM,
-        liblinear_solver=4,
+        liblinear_options="-s 4",
         objective=crammer_singer,
     ),
     "binary": Family(
@@ -94,8 +96,9 @@ FAMILIES = {
         Cs=(0.01, 1.0, 10.0),
         dtypes=("float64",),
         estimator=BinarySVM,
-        liblinear_solver=3,
+        liblinear_options="-s 3",
         objective=hinge,
+        scikit_learn=functools.partial(LinearSVC, loss="hinge", dual=True),
     ),
 }
 
@@ -115,18 +118,18 @@ def ours(family, X, y, C):
             C=C, fit_intercept=False, tol=tol, random_state=seed, max_iter=1_000_000
         )
         _, seconds = cpu_time(lambda: model.fit(X, y))
-        return Run(seconds, model.coef_.astype(np.float64))
+        return Run(seconds, np.atleast_2d(model.coef_).astype(np.float64))
 
     run(1.0, 0)
     return Method(run, OUR_SETTINGS, at_least=min(ACCURACIES))
 
 
-def liblinear(solver, X, y, C):
+def liblinear(family, X, y, C):
     """LIBLINEAR; its number of iterations is fixed inside it, and its warning noted."""
     data = problem(y, sp.csr_matrix(X))
 
     def run(eps, _seed):
-        options = parameter(f"-s {solver} -c {C} -e {eps} -B -1 -q")
+        options = parameter(f"{family.liblinear_options} -c {C} -e {eps} -B -1 -q")
         messages = []
         options.print_func = PRINT_STRING_FUN(messages.append)
         model, seconds = cpu_time(lambda: train(data, options))
@@ -139,23 +142,25 @@ def liblinear(solver, X, y, C):
 def liblinear_weights(model):
     """Weights: one row per class in the order of their numbers, or one row for two signs."""
     labels = np.array(model.get_labels())
-    rows = 1 if model.param.solver_type == 3 else len(labels)
+    rows = len(labels) if model.param.solver_type == 4 else 1
     W = np.ctypeslib.as_array(model.w, (model.get_nr_feature(), rows)).T
+    if model.is_regression_model():
+        return W.copy()
     return W * labels[0] if rows == 1 else W[np.argsort(labels)]
 
 
-def scikit_learn(X, y, C):
-    """LinearSVC with the hinge, which is LIBLINEAR's solver 3 without its fixed cap."""
-    index = (X.indices.astype(np.int32), X.indptr.astype(np.int32))  # it accepts no other type
-    X = sp.csr_array((X.data, *index), shape=X.shape)
+def scikit_learn(family, X, y, C):
+    """The same solver of LIBLINEAR in scikit-learn, without its fixed cap."""
+    if sp.issparse(X):
+        index = (X.indices.astype(np.int32), X.indptr.astype(np.int32))  # it accepts no other type
+        X = sp.csr_array((X.data, *index), shape=X.shape)
 
     def run(tol, seed):
-        model = LinearSVC(
-            loss="hinge", dual=True, C=C, fit_intercept=False, tol=tol, max_iter=10**9,
-            random_state=seed,
-        )  # fmt: skip
+        model = family.scikit_learn(
+            C=C, fit_intercept=False, tol=tol, max_iter=10**9, random_state=seed
+        )
         _, seconds = cpu_time(lambda: model.fit(X, y))
-        return Run(seconds, model.coef_)
+        return Run(seconds, np.atleast_2d(model.coef_))
 
     return Method(run, RIVAL_SETTINGS)
 
@@ -187,9 +192,9 @@ def measure(family, X, y, C, bounds, options):
         return P / best - 1.0
 
     methods = {dtype: ours(family, X.astype(dtype), y, C) for dtype in family.dtypes}
-    rivals = {"LIBLINEAR": liblinear(family.liblinear_solver, X, y, C)}
-    if family.estimator is BinarySVM:
-        rivals["scikit-learn"] = scikit_learn(X, y, C)
+    rivals = {"LIBLINEAR": liblinear(family, X, y, C)}
+    if family.scikit_learn is not None:
+        rivals["scikit-learn"] = scikit_learn(family, X, y, C)
     traces = sweep(
         methods | rivals, suboptimality, min(ACCURACIES),
         repeats=options.repeats, limit=options.limit, seed=options.seed,
@@ -246,7 +251,7 @@ def summary(cells, dtype):
     )
 
 
-def report(results):
+def report(results, families):
     """Tables and summary lines as Markdown."""
     setup = ", ".join(f"{name} {number}" for name, number in results["versions"].items())
     parts = [
@@ -254,7 +259,7 @@ def report(results):
         f"{', '.join(f'{e:g}' for e in ACCURACIES)}; one thread; {setup}.",
         "Certified: the time of `fit` with tol set to the accuracy.",
     ]
-    for name, family in FAMILIES.items():
+    for name, family in families.items():
         if cells := results["cells"].get(name):
             parts += [f"## {name}", cells_table(family, cells)]
             parts += [f"{name}, {dtype}: {summary(cells, dtype)}." for dtype in family.dtypes]
@@ -276,9 +281,9 @@ def draw_series(axis, pairs, label, colour, marker):
             axis.text(1.05, row, "not reached", fontsize=7, color=colour, va="center")
 
 
-def draw_panel(axis, families, rows, column):
+def draw_panel(axis, families, rows, column, styles):
     """All ratios at one accuracy, and a line at 1."""
-    for (title, dtype), (label, colour, marker, offset) in STYLES.items():
+    for (title, dtype), (label, colour, marker, offset) in styles.items():
         cells = families.get(title, {})
         if cells:
             pairs = [(cells[key]["ratios"][dtype][column], rows[key] + offset) for key in cells]
@@ -305,7 +310,7 @@ def set_scale(axes, keys):
         axis.axvspan(low, 1.0, color="#c0392b", alpha=0.06, zorder=0, linewidth=0)
 
 
-def plot(families, path):
+def plot(families, path, styles):
     """Ratios of all cells, a panel per accuracy; right of 1 taut is faster."""
     keys = [key for cells in families.values() for key in cells]
     rows = {key: row for row, key in enumerate(keys)}
@@ -314,7 +319,7 @@ def plot(families, path):
         1, len(ACCURACIES), figsize=(12, height), sharex=True, sharey=True, layout="constrained"
     )
     for column, axis in enumerate(axes):
-        draw_panel(axis, families, rows, column)
+        draw_panel(axis, families, rows, column, styles)
     set_scale(axes, keys)
     figure.supxlabel("CPU time of the rival / CPU time of taut (shaded: rival faster)", fontsize=9)
     handles, labels = axes[0].get_legend_handles_labels()
@@ -323,16 +328,16 @@ def plot(families, path):
     plt.close(figure)
 
 
-def save(results, folder):
+def save(results, folder, name, families, styles):
     """Write JSON, table and plot; called after each cell, so that a long run loses nothing."""
-    write_json(folder / "linear_rivals.json", results)
-    (folder / "linear_rivals.md").write_text(report(results))
-    plot(results["cells"], folder / "linear_rivals.png")
+    write_json(folder / f"{name}.json", results)
+    (folder / f"{name}.md").write_text(report(results, families))
+    plot(results["cells"], folder / f"{name}.png", styles)
 
 
-def arguments():
+def arguments(description):
     """The command line."""
-    options = parser(__doc__)
+    options = parser(description)
     options.add_argument("--repeats", type=int, default=3, help="runs of each setting")
     options.add_argument("--only", default="", help="part of the names of the data sets to run")
     options.add_argument("--seed", type=int, default=0, help="seed of the first repeat")
@@ -340,23 +345,24 @@ def arguments():
     return options.parse_args()
 
 
-def main():
-    """Run all cells and keep their results."""
-    options = arguments()
+def run_all(script, families, styles, load, options):
+    """Run all cells, keep their results and return them."""
     folder = data_folder(options)
     results = {"versions": {name: version(name) for name in PACKAGES}, "cells": {}}
-    for title, family in FAMILIES.items():
+    optima = options.results / f"{script.removesuffix('_rivals')}_optima.json"
+    for title, family in families.items():
         for name in (name for name in family.data if options.only in name):
             X, y = load(family, name, folder)
             for C in family.Cs:
                 key = f"{name}, C = {C:g}"
-                bounds = optimum(family, X, y, C, key, options.results / "linear_optima.json")
+                bounds = optimum(family, X, y, C, key, optima)
                 cell = {"data": name} | measure(family, X, y, C, bounds, options)
                 results["cells"].setdefault(title, {})[key] = cell
-                save(results, options.results)
+                save(results, options.results, script, families, styles)
                 print(key, {d: list(map(str, r)) for d, r in cell["ratios"].items()}, flush=True)
-    print(report(results))
+    print(report(results, families))
+    return results
 
 
 if __name__ == "__main__":
-    main()
+    run_all("linear_rivals", FAMILIES, STYLES, load, arguments(__doc__))

@@ -14,10 +14,19 @@ import numpy as np
 import scipy.sparse as sp
 
 from own_structures import CompiledTags, CompiledTagsWithInner, Tags
-from reference import binary_blocks, chain_blocks, multiclass_blocks
+from reference import (
+    binary_blocks,
+    chain_blocks,
+    multiclass_blocks,
+    ndcg_blocks,
+    ndcg_labels,
+    pairwise_blocks,
+    pairwise_labels,
+    regression_blocks,
+)
 from taut import Problem
 from taut.solvers import DualCoordinate, OnlineCache
-from taut.structures import Chain, Multiclass, Scalar
+from taut.structures import Chain, Multiclass, NdcgRanking, PairwiseRanking, Regression, Scalar
 
 
 @dataclass(frozen=True)
@@ -58,6 +67,16 @@ def _rows(kind):
     return lambda xs, ys: (kind(np.array(xs)), np.array(ys))
 
 
+def _stacked(kind):
+    """Pack matrices and arrays of numbers one below the other, with the offsets of each."""
+
+    def pack(xs, ys):
+        offsets = np.cumsum([0] + [len(y) for y in ys])
+        return (kind(np.vstack(xs)), offsets), np.concatenate(ys)
+
+    return pack
+
+
 def _csr(X):
     return sp.csr_array(X * (np.abs(X) > 0.4))
 
@@ -77,6 +96,18 @@ def scalar(kind=np.asarray, bias=0.0):
         _rows(kind),
         lambda xs, ys: binary_blocks(np.array(xs), np.array(ys), bias),
         lambda i: np.array([[1]], dtype=np.int32),
+    )
+
+
+def regression(kind=np.asarray, epsilon=0.3, bias=0.0):
+    rng = np.random.default_rng(17)
+    return Case(
+        Regression(epsilon, bias),
+        list(_sparse_rows(rng, 9, 3).astype(np.float32).astype(np.float64)),
+        list(rng.normal(size=9)),
+        _rows(kind),
+        lambda xs, ys: regression_blocks(np.array(xs), np.array(ys), epsilon, bias),
+        lambda i: np.array([[1], [-1]], dtype=np.int32),
     )
 
 
@@ -101,10 +132,6 @@ def chain(kind=np.asarray, normalize=False, boundary=False, n_labels=3):
     lengths = (1, 4, 2, 3, 3, 1)
     ys = [rng.integers(n_labels, size=length) for length in lengths]
 
-    def pack(xs, ys):
-        offsets = np.cumsum([0] + [len(y) for y in ys])
-        return (kind(np.vstack(xs)), offsets), np.concatenate(ys)
-
     def labels(i):
         return np.array(list(itertools.product(range(n_labels), repeat=lengths[i])), dtype=np.int32)
 
@@ -112,9 +139,37 @@ def chain(kind=np.asarray, normalize=False, boundary=False, n_labels=3):
         Chain(n_labels, normalize, boundary),
         [_sparse_rows(rng, length, 2) for length in lengths],
         ys,
-        pack,
+        _stacked(kind),
         lambda xs, ys: chain_blocks(xs, ys, n_labels, normalize, boundary),
         labels,
+    )
+
+
+# Ties, one document, documents that are all equally relevant, and relevances that are no integers.
+RELEVANCES = [[2, 0, 1, 0], [1], [0, 0.5, 3], [1, 1], [0, 0, 0], [1, 0], [0, 2, 2, 1], [4, 0, 0]]
+
+
+def pairwise(kind=np.asarray):
+    rng = np.random.default_rng(6)
+    return Case(
+        PairwiseRanking(),
+        [_sparse_rows(rng, len(relevance), 3) for relevance in RELEVANCES],
+        RELEVANCES,
+        _stacked(kind),
+        pairwise_blocks,
+        lambda i: pairwise_labels(RELEVANCES[i]),
+    )
+
+
+def ndcg(kind=np.asarray, k=10):
+    rng = np.random.default_rng(7)
+    return Case(
+        NdcgRanking(k),
+        [_sparse_rows(rng, len(relevance), 3) for relevance in RELEVANCES],
+        RELEVANCES,
+        _stacked(kind),
+        lambda xs, ys: ndcg_blocks(xs, ys, k or 4),
+        lambda i: ndcg_labels(RELEVANCES[i], k or 4),
     )
 
 
@@ -147,6 +202,11 @@ STRUCTURES = {
     "scalar-bias": scalar(bias=0.5),
     "scalar-csr": scalar(_csr),
     "scalar-csr-bias": scalar(_csr, bias=2.0),
+    "regression": regression(),
+    "regression-bias": regression(bias=0.5),
+    "regression-absolute": regression(epsilon=0.0),
+    "regression-single": regression(_single, bias=1.0),
+    "regression-csr-bias": regression(_csr, bias=2.0),
     "multiclass": multiclass(),
     "multiclass-bias": multiclass(bias=0.5),
     "multiclass-cost": multiclass(costs=True),
@@ -158,6 +218,11 @@ STRUCTURES = {
     "chain-boundary": chain(boundary=True),
     "chain-csr": chain(_csr),
     "chain-csr-normalize-boundary": chain(_csr, normalize=True, boundary=True),
+    "pairwise": pairwise(),
+    "pairwise-csr": pairwise(_csr),
+    "ndcg": ndcg(),
+    "ndcg-2": ndcg(k=2),
+    "ndcg-csr-all": ndcg(_csr, k=None),
     "tags-plain": tags(Tags),
     "tags-compiled": tags(CompiledTags),
     "tags-inner": tags(CompiledTagsWithInner),

@@ -164,6 +164,14 @@ def binary_blocks(X: np.ndarray, signs: np.ndarray, bias: float = 0.0) -> tuple[
     return [sign * x[None, :] for x, sign in zip(X, signs, strict=True)], [np.ones(1) for _ in X]
 
 
+def regression_blocks(
+    X: np.ndarray, targets: np.ndarray, epsilon: float, bias: float = 0.0
+) -> tuple[Blocks, Blocks]:
+    """Two candidates per row: psi = +-(x, bias), loss = +-y - epsilon."""
+    X = _with_bias(X, bias)
+    return [np.array([x, -x]) for x in X], [np.array([y, -y]) - epsilon for y in targets]
+
+
 def chain_blocks(
     X: Blocks, codes: Blocks, n_labels: int, normalize: bool = False, boundary: bool = False
 ) -> tuple[Blocks, Blocks]:
@@ -194,6 +202,59 @@ def chain_blocks(
         hamming = [sum(a != b for a, b in zip(truth, labels)) for labels in labelings]
         losses.append(np.array(hamming, dtype=float) / (len(truth) if normalize else 1))
     return psi, losses
+
+
+def pairwise_blocks(X: Blocks, relevances: Blocks) -> tuple[Blocks, Blocks]:
+    """All subsets of the pairs of each query: psi and loss are sums over pairs."""
+    labels = [pairwise_labels(relevance) for relevance in relevances]
+    psi = [c[:, :-1] @ np.asarray(x, dtype=float) for c, x in zip(labels, X, strict=True)]
+    return psi, [c[:, -1].astype(float) for c in labels]
+
+
+def pairwise_labels(relevance: np.ndarray) -> np.ndarray:
+    """The coefficients of a query's documents, and the number of pairs, of all subsets of pairs."""
+    n = len(relevance)
+    pairs = [(a, b) for a in range(n) for b in range(n) if relevance[a] > relevance[b]]
+    labels = set()
+    for chosen in itertools.product((0, 1), repeat=len(pairs)):
+        label = [0] * n + [sum(chosen)]
+        for (a, b), taken in zip(pairs, chosen, strict=True):
+            label[a] += taken
+            label[b] -= taken
+        labels.add(tuple(label))
+    return np.array(sorted(labels), dtype=np.int32)
+
+
+def ndcg_blocks(X: Blocks, relevances: Blocks, k: int) -> tuple[Blocks, Blocks]:
+    """All rankings of each query, in the order of `ndcg_labels`: 1 - NDCG@k is the loss."""
+    psi, losses = [], []
+    for x, relevance in zip(X, relevances, strict=True):
+        x, n = np.asarray(x, dtype=float), len(relevance)
+        worth = np.array([1 / np.log2(2 + r) if r < k else 0.0 for r in range(n + k + 1)])
+        # The truth: the mean of all rankings by relevance.
+        right = [
+            worth[list(ranks)]
+            for ranks in itertools.permutations(range(n))
+            if all(
+                relevance[a] >= relevance[b] for a in range(n) for b in range(n)
+                if ranks[a] < ranks[b]
+            )
+        ]  # fmt: skip
+        truth, gain = np.mean(right, axis=0), 2.0 ** np.asarray(relevance) - 1
+        weights = [truth if ranks[0] < 0 else worth[ranks] for ranks in ndcg_labels(relevance, k)]
+        psi.append(np.array([(truth - weight) @ x for weight in weights]))
+        best = max(gain @ weight for weight in right)
+        lost = [1 - gain @ weight / best if best > 0 else 0.0 for weight in weights]
+        losses.append(np.array(lost))
+    return psi, losses
+
+
+def ndcg_labels(relevance: np.ndarray, k: int) -> np.ndarray:
+    """The truth, as -1, and all ranks of a query's documents; the truth alone if all are equal."""
+    n = len(relevance)
+    rankings = {tuple(min(r, k) for r in ranks) for ranks in itertools.permutations(range(n))}
+    others = sorted(rankings) if len(set(relevance)) > 1 else []
+    return np.array([(-1,) * n, *others], dtype=np.int32)
 
 
 def _with_bias(X: np.ndarray, bias: float) -> np.ndarray:

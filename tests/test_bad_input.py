@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from own_structures import Tags
-from taut import BinarySVM, ChainSVM, MulticlassSVM, StructuredSVM
+from taut import BinarySVM, ChainSVM, MulticlassSVM, RankSVM, RegressionSVM, StructuredSVM
 from taut.errors import InvalidData
 from taut.solvers import DualCoordinate
 from taut.structures import Multiclass
@@ -23,11 +23,15 @@ SEQUENCES = [X[:1], X[1:3], X[3:]]
 GOOD = {
     "binary": (BinarySVM(random_state=0), X, list("abbaab")),
     "multiclass": (MulticlassSVM(random_state=0), X, list("abccab")),
+    "regression": (RegressionSVM(random_state=0), X, [1.0, 0.5, -2.0, 3.0, 0.0, 1.5]),
     "chain": (ChainSVM(random_state=0), SEQUENCES, [["a"], ["b", "c"], ["a", "b", "c"]]),
+    "rank": (RankSVM(random_state=0), SEQUENCES, [[1], [0, 2], [2, 0, 1]]),
     "structured": (StructuredSVM(Tags(2), random_state=0), X, [(1, 0), (0, 1), (1, 1)] * 2),
 }
-ROWS = ("binary", "multiclass")
-MATRICES = (*ROWS, "chain")
+CLASSES = ("binary", "multiclass")
+ROWS = (*CLASSES, "regression")
+LISTS = ("chain", "rank")
+MATRICES = (*ROWS, *LISTS)
 EVERY = tuple(GOOD)
 
 
@@ -101,7 +105,7 @@ TABLE = [
     ),
     *(
         Bad(f"{name} in sequences",
-            rf"X contains {name.strip()}.* at sequence 1, row 1, column 1; drop", ("chain",),
+            rf"X contains {name.strip()}.* at sequence 1, row 1, column 1; drop", LISTS,
             X=number(value))
         for name, value in BAD_NUMBERS.items()
     ),
@@ -110,7 +114,7 @@ TABLE = [
     Bad("text in X", r"X\[1, 0\] = 'red' cannot be read as a number; encode", ROWS,
         X=constant([[1, 2], ["red", 4]] * 3)),
     Bad("text in a sequence", r"X\[1\]\[0, 1\] = 'red' cannot be read as a number; encode",
-        ("chain",), X=constant([[[1, 2]], [[3, "red"], [5, 6]]])),
+        LISTS, X=constant([[[1, 2]], [[3, "red"], [5, 6]]])),
     Bad("complex X", r"Complex data not supported: X .*pass real", ROWS, X=lambda X: 1j * X),
     Bad("X in one dimension", r"2D array for X, got 1D.*Reshape", ROWS, X=constant(np.ones(6))),
     Bad("X in three dimensions", r"X has 3 dimensions .*flatten", ROWS,
@@ -120,18 +124,18 @@ TABLE = [
     Bad("no columns", r"Found X with 0 feature\(s\).*check", ROWS, X=constant(np.ones((6, 0)))),
     Bad("ragged rows", r"X is ragged: row 1 has 1 values, row 0 has 2; give", ROWS,
         X=constant([[1, 2], [3]] * 3)),
-    Bad("no sequences", r"X has no sequences; pass at least one", ("chain",), X=constant([]),
+    Bad("no sequences", r"X has no sequences; pass at least one", LISTS, X=constant([]),
         y=constant([])),
-    Bad("a sequence of no rows", r"X\[1\] has zero length; drop it", ("chain",),
+    Bad("a sequence of no rows", r"X\[1\] has zero length; drop it", LISTS,
         X=lambda X: [X[0], X[1][:0], X[2]]),
-    Bad("a sparse sequence of no rows", r"X\[0\] has zero length; drop it", ("chain",),
+    Bad("a sparse sequence of no rows", r"X\[0\] has zero length; drop it", LISTS,
         X=constant([sp.csr_array((0, 2))])),
-    Bad("sequences of different widths", r"X\[1\] has 1 features, X\[0\] has 2; give", ("chain",),
+    Bad("sequences of different widths", r"X\[1\] has 1 features, X\[0\] has 2; give", LISTS,
         X=lambda X: [X[0], X[1][:, :1], X[2]]),
-    Bad("dense and sparse sequences", r"X\[1\] is sparse, X\[0\] is dense; make all", ("chain",),
+    Bad("dense and sparse sequences", r"X\[1\] is sparse, X\[0\] is dense; make all", LISTS,
         X=lambda X: [X[0], sp.csr_array(X[1]), X[2]]),
     Bad("a list of rows", r"X\[0\] has shape \(2,\), expected \(length, n_features\); pass",
-        ("chain",), X=constant(list(X))),
+        LISTS, X=constant(list(X))),
     Bad("no examples", r"X has 0 sample\(s\).*give some examples", ("structured",),
         X=constant([]), y=constant([])),
     Bad("unsorted indices", r"X has unsorted indices at row 2 .*call X\.sort_indices\(\)", ROWS,
@@ -141,55 +145,92 @@ TABLE = [
     Bad("indices out of range", r"X has the column index 5 at row 2, outside 0\.\.1; count", ROWS,
         X=csr([0, 5])),
     Bad("unsorted indices of a sequence", r"X\[1\] has unsorted indices at row 1 .*sort_indices",
-        ("chain",), X=sparse_sequence([1, 0])),
+        LISTS, X=sparse_sequence([1, 0])),
     Bad("duplicate indices of a sequence", r"X\[1\] has duplicate indices at row 1 .*sum_dup",
-        ("chain",), X=sparse_sequence([1, 1])),
+        LISTS, X=sparse_sequence([1, 1])),
     # lengths
-    Bad("lengths of other rows", r"lengths sum to 5, X has 6 rows; make", ("chain",),
+    Bad("lengths of other rows", r"lengths sum to 5, X has 6 rows; make", LISTS,
         X=np.vstack, fit={"lengths": [2, 3]}),
-    Bad("a length of zero", r"lengths\[1\] = 0, .*drop it", ("chain",), X=np.vstack,
+    Bad("a length of zero", r"lengths\[1\] = 0, .*drop it", LISTS, X=np.vstack,
         fit={"lengths": [3, 0, 3]}),
-    Bad("a negative length", r"lengths\[0\] = -1, .*drop it", ("chain",), X=np.vstack,
+    Bad("a negative length", r"lengths\[0\] = -1, .*drop it", LISTS, X=np.vstack,
         fit={"lengths": [-1, 7]}),
-    Bad("fractional lengths", r"lengths has dtype float64 .*pass one integer", ("chain",),
+    Bad("fractional lengths", r"lengths has dtype float64 .*pass one integer", LISTS,
         X=np.vstack, fit={"lengths": [3.0, 3.0]}),
     # y
     Bad("no y", r"requires y to be passed, but the target y is None", y=constant(None)),
-    Bad("fewer labels than rows", r"X has 6 rows, y has 5 labels: give one label to each", ROWS,
+    Bad("fewer labels than rows", r"X has 6 rows, y has 5 labels: give one label to each", CLASSES,
         y=without_last),
     Bad("fewer labels than examples", r"X has 6 examples, y has 5: give one label to each",
         ("structured",), y=without_last),
     Bad("fewer labelled sequences", r"y has 2 entries, X has 6 rows in 3 sequences; pass",
-        ("chain",), y=without_last),
-    Bad("fewer labels than positions", r"y\[2\] has 2 labels, X\[2\] has 3 rows; pass", ("chain",),
+        LISTS, y=without_last),
+    Bad("fewer labels than positions", r"y\[2\] has 2 labels, X\[2\] has 3 rows; pass", LISTS,
         y=lambda y: [*y[:2], y[2][:2]]),
-    Bad("text for labels", r"y\[1\] is 'bc'; pass a list of 2 labels", ("chain",),
+    Bad("text for labels", r"y\[1\] is 'bc'; pass a list of 2 labels", LISTS,
         y=lambda y: [y[0], "bc", y[2]]),
-    Bad("one class", r"y needs at least 2 classes, got 1 class: 'a'; add", ROWS,
+    Bad("one class", r"y needs at least 2 classes, got 1 class: 'a'; add", CLASSES,
         y=constant(["a"] * 6)),
     Bad("one label in sequences", r"y needs at least 2 classes, got 1 class: 'a'; add",
         ("chain",), y=constant([["a"], ["a"] * 2, ["a"] * 3])),
     Bad("three classes for two", r"Only binary.*y has 3 classes: use MulticlassSVM", ("binary",),
         y=constant(list("abcabc"))),
-    Bad("continuous y", r"y\[1\] = 0\.5 is continuous; classes are", ROWS,
+    Bad("continuous y", r"y\[1\] = 0\.5 is continuous; classes are", CLASSES,
         y=constant([0.0, 0.5, 1.0, 2.0, 0.0, 1.0])),
-    Bad("NaN in y", r"y\[3\] is or contains NaN; drop", ROWS,
+    Bad("NaN in y", r"y\[3\] is or contains NaN; drop", CLASSES,
         y=constant([0.0, 1.0, 0.0, math.nan, 1.0, 0.0])),
     Bad("NaN in labels of sequences", r"y\[2\] is or contains NaN; drop", ("chain",),
         y=constant([["a"], ["b", math.nan], ["a"] * 3])),
-    Bad("labels that are lists", r"y\[0\] is of type list, which is not hashable; use", ROWS,
+    Bad("fewer numbers than rows", r"X has 6 rows, y has 5 numbers: give one to each",
+        ("regression",), y=without_last),
+    *(
+        Bad(f"{name} in numbers", rf"y contains {name.strip()}.* at row 3; drop", ("regression",),
+            y=constant([0.0, 1.0, 0.5, value, 1.0, 0.0]))
+        for name, value in BAD_NUMBERS.items()
+    ),
+    Bad("text for numbers", r"y\[1\] = 'red' cannot be read as a number; encode", ("regression",),
+        y=constant([1, "red", 2, 3, 4, 5])),
+    Bad("two numbers per row", r"y: y should be a 1d array.*pass one number per row",
+        ("regression",), y=constant(np.ones((6, 2)))),
+    Bad("labels that are lists", r"y\[0\] is of type list, which is not hashable; use", CLASSES,
         y=constant([["a"], ["b"]] * 3)),
+    Bad("a negative relevance", r"y\[4\] = -1 is negative: give relevances such as 0 to 4",
+        ("rank",), y=constant([[1], [0, 2], [2, -1, 1]])),
+    Bad("a huge relevance", r"y\[0\] = 1000 is more than 500: give relevances such as", ("rank",),
+        y=constant([[1000], [0, 2], [2, 0, 1]])),
+    *(
+        Bad(f"{name} in relevances", rf"y contains {name.strip()}.* at row 2; drop", ("rank",),
+            y=constant([[1], [0, value], [2, 0, 1]]))
+        for name, value in BAD_NUMBERS.items()
+    ),
+    Bad("text for relevances", r"y\[0\] = 'red' cannot be read as a number; encode", ("rank",),
+        y=constant([["red"], [0, 1], [2, 0, 1]])),
+    # groups
+    Bad("groups of other rows", r"X has 6 rows, groups has 5 labels: give one label to each",
+        ("rank",), X=np.vstack, y=np.concatenate, fit={"groups": [1, 1, 2, 2, 3]}),
+    Bad("groups and lengths", r"both groups and lengths are given: give one of them", ("rank",),
+        X=np.vstack, y=np.concatenate, fit={"groups": [1] * 6, "lengths": [6]}),
+    Bad("NaN in groups", r"groups\[1\] is or contains NaN; drop", ("rank",), X=np.vstack,
+        y=np.concatenate, fit={"groups": [1.0, math.nan, 2.0, 2.0, 3.0, 3.0]}),
+    Bad("groups that are lists", r"groups\[0\] is of type list, which is not hashable", ("rank",),
+        X=np.vstack, y=np.concatenate, fit={"groups": [[1]] * 6}),
+    Bad("groups of a list of matrices", r"X is ragged|X has 3 dimensions", ("rank",),
+        fit={"groups": [1] * 6}),
+    Bad("fewer relevances than rows", r"X has 6 rows, y has 5 labels: give one", ("rank",),
+        X=np.vstack, y=constant([1, 0, 2, 1, 0]), fit={"groups": [1, 2, 1, 2, 1, 2]}),
     # sample_weight
     Bad("weights of other rows", r"sample_weight has shape \(2,\), expected \(6,\); pass one", ROWS,
         fit={"sample_weight": [1.0, 2.0]}),
     Bad("weights of positions", r"sample_weight has shape \(6,\), expected \(3,\); pass one weight "
         "per sequence", ("chain",), fit={"sample_weight": np.ones(6)}),
+    Bad("weights of documents", r"sample_weight has shape \(6,\), expected \(3,\); pass one weight "
+        "per query", ("rank",), fit={"sample_weight": np.ones(6)}),
     Bad("weights of other examples", r"sample_weight has shape \(3,\), expected \(6,\); pass one",
         ("structured",), fit={"sample_weight": np.ones(3)}),
     Bad("a negative weight", r"sample_weight\[1\] = -1\.0 is negative; pass weights >= 0", ROWS,
         fit={"sample_weight": [1, -1, 1, 1, 1, 1]}),
     Bad("a negative weight of a sequence", r"sample_weight\[2\] = -1\.0 is negative; pass",
-        ("chain",), fit={"sample_weight": [1, 1, -1]}),
+        LISTS, fit={"sample_weight": [1, 1, -1]}),
     Bad("a NaN weight", r"sample_weight contains NaN at row 1; drop", ROWS,
         fit={"sample_weight": [1, math.nan, 1, 1, 1, 1]}),
     Bad("no weight at all", r"sample_weight is zero everywhere; give at least one",
@@ -238,18 +279,28 @@ TABLE = [
     ),
     Bad("intercept_scaling = NaN", r"intercept_scaling = nan: give a number", ROWS,
         {"intercept_scaling": math.nan}),
+    *(
+        Bad(f"epsilon = {value}", rf"epsilon = {value}: it must be 0 or more, and finite",
+            ("regression",), {"epsilon": value})
+        for value in (-0.1, math.inf)
+    ),
+    *(
+        Bad(f"epsilon = {value!r}", rf"epsilon = {value!r}: give a number", ("regression",),
+            {"epsilon": value})
+        for value in (math.nan, "0", None)
+    ),
     Bad("class_weight of another label",
-        r"class_weight has the key 'z', .*its classes are 'a', 'b'", ROWS,
+        r"class_weight has the key 'z', .*its classes are 'a', 'b'", CLASSES,
         {"class_weight": {"a": 1.0, "z": 2.0}}),
     *(
         Bad(f"class_weight of {value!r}", r"class_weight\['b'\] = .*; give finite numbers >= 0",
-            ROWS, {"class_weight": {"b": value}})
+            CLASSES, {"class_weight": {"b": value}})
         for value in (-1.0, math.nan, math.inf, "2")
     ),
-    Bad("class_weight of zero", r"class_weight is zero for all classes; give", ROWS,
+    Bad("class_weight of zero", r"class_weight is zero for all classes; give", CLASSES,
         {"class_weight": dict.fromkeys("abc", 0)}, y=constant(list("abcabc"))),
     Bad("class_weight by another name", r"class_weight = 'even': give None, 'balanced' or a dict",
-        ROWS, {"class_weight": "even"}),
+        CLASSES, {"class_weight": "even"}),
     Bad("cost of other classes", r"cost has shape \(2, 2\), the 3 classes need \(3, 3\)",
         ("multiclass",), {"cost": 1 - np.eye(2)}),
     Bad("cost of one dimension", r"cost has shape \(3,\), the 3 classes need \(3, 3\)",
@@ -265,6 +316,16 @@ TABLE = [
         Bad(f"loss = {value!r}", r"loss = .*: give one of \['hamming', 'mean_hamming'\]",
             ("chain",), {"loss": value})
         for value in ("hinge", None, ["hamming"])
+    ),
+    *(
+        Bad(f"loss = {value!r}", r"loss = .*: give one of \['ndcg', 'pairwise'\]", ("rank",),
+            {"loss": value})
+        for value in ("hinge", None, ["ndcg"])
+    ),
+    *(
+        Bad(f"k = {value!r}", rf"k = {value!r}: give the number of ranks that count, or None",
+            ("rank",), {"k": value, "loss": "ndcg"})
+        for value in (0, -1, 2.5, "3")
     ),
     *(
         Bad(f"structure = {value!r}", r"structure = .* has no .*loss and no argmax: subclass taut",
@@ -407,9 +468,7 @@ def test_unfitted_models_say_so(name, method):
 @pytest.mark.parametrize(("name", "method"), [m for m in METHODS if m[0] in MATRICES])
 def test_other_numbers_of_features_are_refused(name, method, form):
     wide = (
-        [form(np.ones((len(x), 3))) for x in SEQUENCES]
-        if name == "chain"
-        else form(np.ones((6, 3)))
+        [form(np.ones((len(x), 3))) for x in SEQUENCES] if name in LISTS else form(np.ones((6, 3)))
     )
     words = rf"X has 3 features, but {type(fitted(name)).__name__} is expecting 2 features"
     with pytest.raises(ValueError, match=words):
@@ -427,7 +486,7 @@ def test_other_joint_features_are_refused(method):
 @pytest.mark.parametrize(("name", "method"), [m for m in METHODS if m[0] in MATRICES])
 def test_missing_values_are_refused_in_prediction(name, method):
     bad = number(math.nan)(GOOD[name][1])
-    place = "sequence 1, row 1" if name == "chain" else "row 2"
+    place = "sequence 1, row 1" if name in LISTS else "row 2"
     with pytest.raises(InvalidData, match=f"X contains NaN at {place}, column 1; drop"):
         call(fitted(name), method, name, bad)
 

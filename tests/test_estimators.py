@@ -19,17 +19,28 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import LinearSVC
+from sklearn.svm import LinearSVC, LinearSVR
 
 import taut
 from own_structures import Tags
-from reference import binary_blocks, chain_blocks, multiclass_blocks, primal, solve_qp
+from reference import (
+    binary_blocks,
+    chain_blocks,
+    multiclass_blocks,
+    ndcg_blocks,
+    pairwise_blocks,
+    primal,
+    regression_blocks,
+    solve_qp,
+)
 from taut import (
     BinarySVM,
     ChainSVM,
     Checkpoint,
     MulticlassSVM,
+    RankSVM,
     Record,
+    RegressionSVM,
     Status,
     StructuredSVM,
     files,
@@ -48,6 +59,8 @@ CODES = np.argmax(ROWS + _rng.normal(size=ROWS.shape), axis=1)
 WEIGHT = _rng.uniform(0.2, 2.0, size=15)
 WEIGHT[3] = 0.0
 COST = np.array([[0.0, 1.0, 3.0], [0.5, 0.0, 1.0], [2.0, 1.0, 0.0]])
+TARGETS = ROWS @ [1.0, -2.0, 0.5] + 0.3 * _rng.normal(size=15)
+RELEVANCE = _rng.integers(4, size=15).astype(float)
 LENGTHS = np.array([1, 3, 2, 4, 3, 2])
 SEQUENCES = np.split(ROWS, np.cumsum(LENGTHS)[:-1])
 TAGS = [tuple(bits) for bits in _rng.integers(2, size=(15, 3)).tolist()]
@@ -87,7 +100,10 @@ class Case:
 CASES = {
     "binary": Case(BinarySVM(C=0.7), ROWS, lambda names: named(CODES > 0, names)),
     "multiclass": Case(MulticlassSVM(C=0.7), ROWS, lambda names: named(CODES, names)),
+    "regression": Case(RegressionSVM(C=0.7, epsilon=0.2), ROWS, lambda names: TARGETS),
     "chain": Case(ChainSVM(C=0.7), SEQUENCES, lambda names: parts(named(CODES, names))),
+    "pairwise": Case(RankSVM(C=0.7), SEQUENCES, lambda names: parts(RELEVANCE)),
+    "ndcg": Case(RankSVM(C=0.7, loss="ndcg", k=3), SEQUENCES, lambda names: parts(RELEVANCE)),
     "structured": Case(StructuredSVM(Tags(3), C=0.7), ROWS, lambda names: TAGS),
 }
 
@@ -105,12 +121,12 @@ def fitted(name):
 
 def joint_weights(model):
     """w in the layout of the reference."""
-    if isinstance(model, StructuredSVM):
+    if isinstance(model, StructuredSVM | RankSVM):
         return model.coef_
     if isinstance(model, ChainSVM):
         ends = [model.start_, model.end_] if model.boundary else []
         return np.concatenate([model.coef_.T.ravel(), model.transition_.ravel(), *ends])
-    W = model.coef_.T
+    W = np.atleast_2d(model.coef_).T
     if model.fit_intercept:
         W = np.vstack([W, model.intercept_ / model.intercept_scaling])
     return W.ravel()
@@ -124,6 +140,13 @@ def reference_blocks(model):
     if isinstance(model, MulticlassSVM):
         bias = model.intercept_scaling if model.fit_intercept else 0.0
         return multiclass_blocks(ROWS, CODES, 3, model.cost, bias)
+    if isinstance(model, RegressionSVM):
+        bias = model.intercept_scaling if model.fit_intercept else 0.0
+        return regression_blocks(ROWS, TARGETS, model.epsilon, bias)
+    if isinstance(model, RankSVM):
+        if model.loss == "pairwise":
+            return pairwise_blocks(SEQUENCES, parts(RELEVANCE))
+        return ndcg_blocks(SEQUENCES, parts(RELEVANCE), model.k or 4)
     if isinstance(model, ChainSVM):
         share = model.loss == "mean_hamming"
         return chain_blocks(SEQUENCES, parts(CODES), 3, share, model.boundary)
@@ -200,7 +223,7 @@ def factors(class_weight, y, weight):
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("name", ["binary", "multiclass"])
+@pytest.mark.parametrize("name", ["binary", "multiclass", "regression"])
 def test_optimum_in_any_form_of_rows(name, form):
     case = CASES[name]
     assert_optimal(case.new(**TIGHT).fit(FORMS[form](ROWS), case.y))
@@ -223,6 +246,24 @@ def test_optimum_under_settings_is_that_of_liblinear(name, settings, form):
     assert_allclose(model.intercept_, np.broadcast_to(other.intercept_, model.intercept_.shape),
                     atol=2e-3)  # fmt: skip
     assert_allclose(model.decision_function(ROWS), other.decision_function(ROWS), atol=5e-3)
+
+
+@pytest.mark.parametrize("sample_weight", [None, WEIGHT], ids=["equal", "weighted"])
+@pytest.mark.parametrize("epsilon", [0.0, 0.2, 2.0])
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_optimum_of_regression_is_that_of_liblinear(settings, epsilon, sample_weight):
+    # Where several rows lie on the edge of the band, weight slides slowly from one to another.
+    model = CASES["regression"].new(epsilon=epsilon, **TIGHT, **SETTINGS[settings])
+    model.set_params(max_iter=100_000)
+    model.fit(ROWS, TARGETS, sample_weight)
+    weight = np.ones(15) if sample_weight is None else sample_weight
+    assert_optimal(model, weight)
+    other = LinearSVR(
+        C=model.C, epsilon=epsilon, fit_intercept=model.fit_intercept, tol=1e-9, max_iter=10**6,
+        intercept_scaling=model.intercept_scaling, random_state=0,
+    ).fit(ROWS, TARGETS, sample_weight)  # fmt: skip
+    assert_allclose(model.coef_, other.coef_, atol=2e-3)
+    assert_allclose(model.predict(ROWS), other.predict(ROWS), atol=5e-3)
 
 
 @pytest.mark.parametrize("sample_weight", [None, WEIGHT], ids=["equal", "weighted"])
@@ -377,6 +418,34 @@ def test_two_classes_have_one_decision():
     assert_array_equal(model.predict(ROWS), model.decision_function(ROWS) > 0)
 
 
+def test_regression_scores():
+    model = fitted("regression")
+    assert model.coef_.shape == (3,)
+    assert model.intercept_.shape == (1,)
+    scores = ROWS @ model.coef_ + model.intercept_[0]
+    assert_allclose(model.predict(ROWS), scores)
+    assert model.predict(ROWS.astype(np.float32)).dtype == np.float32
+    residual = ((TARGETS - scores) ** 2).sum() / ((TARGETS - TARGETS.mean()) ** 2).sum()
+    assert_allclose(model.score(ROWS, TARGETS), 1.0 - residual)
+
+
+def test_targets_within_epsilon_cost_nothing():
+    model = CASES["regression"].fit(epsilon=100.0)
+    assert model.certificate_.status is Status.CONVERGED
+    assert model.certificate_.primal == 0.0
+    assert not model.coef_.any()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_joint_weights_are_those_of_the_problem(name):
+    for parameters in ({}, OTHERWISE[name] | {"C": 0.7}):
+        model = CASES[name].fit(**parameters)
+        assert_allclose(model._joint_weights(), joint_weights(model), rtol=1e-15)
+        psi, losses = reference_blocks(model)
+        value = primal(model._joint_weights(), psi, losses, np.full(len(psi), model.C))
+        assert_allclose(value, model.certificate_.primal)
+
+
 @pytest.mark.parametrize("boundary", [False, True])
 def test_chain_scores(boundary):
     model = CASES["chain"].fit(boundary=boundary)
@@ -442,7 +511,10 @@ def test_labels_of_any_type_come_back(name, labels, tmp_path):
 OTHERWISE = {
     "binary": {"fit_intercept": False, "intercept_scaling": 9.0},
     "multiclass": {"fit_intercept": False, "cost": COST},
+    "regression": {"fit_intercept": False, "epsilon": 0.0},
     "chain": {"boundary": False, "loss": "mean_hamming"},
+    "pairwise": {"loss": "ndcg", "k": 2},
+    "ndcg": {"loss": "pairwise", "k": None},
     "structured": {"C": 99.0},
 }
 
@@ -619,7 +691,7 @@ def other_values(X, y):
 
 
 def other_labels(X, y):
-    return X, y[::-1] if isinstance(y[0], tuple | str) else [labels[::-1] for labels in y]
+    return X, y[::-1] if np.ndim(y[0]) == 0 or isinstance(y[0], tuple) else [p[::-1] for p in y]
 
 
 @pytest.mark.parametrize("change", [shorter, other_values, other_labels])
@@ -670,7 +742,10 @@ def test_checkpoint_of_another_fit_is_refused_and_kept(case, tmp_path):
 SAVED = {
     "binary": {"class_weight": {"ant": 2.0, "bee": 0.5}, "n_jobs": 2},
     "multiclass": {"cost": COST, "solver": DualCoordinate(sampling="gap"), "time_limit": np.inf},
+    "regression": {"epsilon": 0.5, "intercept_scaling": 2.0},
     "chain": {"boundary": True, "loss": "mean_hamming", "solver": "dual_coordinate"},
+    "pairwise": {"k": None},
+    "ndcg": {"loss": "ndcg", "k": 5},
     "structured": {"C": np.float64(0.3), "tol": 1e-4},
 }
 
@@ -878,7 +953,7 @@ def test_grid_search(case):
     assert_array_equal(joint_weights(search.best_estimator_), joint_weights(best))
 
 
-@pytest.mark.parametrize("name", ["binary", "multiclass"])
+@pytest.mark.parametrize("name", ["binary", "multiclass", "regression"])
 def test_pipeline(name):
     case = CASES[name]
     pipeline = make_pipeline(StandardScaler(), case.new()).fit(ROWS, case.y)

@@ -19,6 +19,7 @@ LAYERS = [
     ["_jit", "_lanes", "_scaling", "files", "progress", "result"],
     ["_linalg", "planes", "quadratic"],
     ["data", "centre"],
+    ["metrics"],
     ["structures"],
     ["regularizer"],
     ["problem"],

@@ -32,8 +32,11 @@ CASES = {
     name: [exact(make(kind)) for kind in (single, np.asarray)]
     for name, make in {
         "scalar": functools.partial(cases.scalar, bias=0.5),
+        "regression": functools.partial(cases.regression, bias=0.5),
         "multiclass": functools.partial(cases.multiclass, bias=1.0, n_classes=10),
         "chain": functools.partial(cases.chain, boundary=True),
+        "pairwise": cases.pairwise,
+        "ndcg": cases.ndcg,
     }.items()
 }
 run = functools.partial(solve, tol=1e-4, max_iter=5000, random_state=0)

@@ -5,7 +5,15 @@ import pytest
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from taut import BinarySVM, ChainSVM, MulticlassSVM, Structure, StructuredSVM
+from taut import (
+    BinarySVM,
+    ChainSVM,
+    MulticlassSVM,
+    RankSVM,
+    RegressionSVM,
+    Structure,
+    StructuredSVM,
+)
 
 
 class Sign(Structure):
@@ -32,6 +40,7 @@ class Sign(Structure):
 TIGHT = {"tol": 1e-9, "max_iter": 3000}
 
 PER_SEQUENCE = "weights belong to sequences, and one stacked array without lengths is one sequence"
+PER_QUERY = "weights belong to queries, and one stacked array without lengths is one query"
 LISTS = "a list holds sequences, not rows"
 NEIGHBOURS = "a label depends on its neighbours, so rows cannot be reordered or left out"
 
@@ -48,6 +57,16 @@ EXPECTED = {
         "check_fit2d_predict1d": ANYTHING,
         "check_n_features_in": ANYTHING,
         "check_n_features_in_after_fitting": ANYTHING,
+    },
+    RankSVM: {
+        "check_sample_weights_pandas_series": PER_QUERY,
+        "check_sample_weights_not_an_array": PER_QUERY,
+        "check_sample_weights_list": PER_QUERY,
+        "check_sample_weights_shape": PER_QUERY,
+        "check_sample_weights_not_overwritten": PER_QUERY,
+        "check_all_zero_sample_weights_error": PER_QUERY,
+        "check_sample_weight_equivalence_on_dense_data": PER_QUERY,
+        "check_sample_weight_equivalence_on_sparse_data": PER_QUERY,
     },
     ChainSVM: {
         "check_sample_weights_pandas_series": PER_SEQUENCE,
@@ -68,7 +87,7 @@ EXPECTED = {
 
 @pytest.mark.filterwarnings("ignore::taut.errors.NotConverged")  # some checks set max_iter to 5
 @parametrize_with_checks(
-    [BinarySVM(), MulticlassSVM(), ChainSVM(), StructuredSVM(Sign())],
+    [BinarySVM(), MulticlassSVM(), RegressionSVM(), RankSVM(), ChainSVM(), StructuredSVM(Sign())],
     expected_failed_checks=lambda estimator: EXPECTED.get(type(estimator), {}),
 )
 def test_scikit_learn(estimator, check):

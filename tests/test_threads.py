@@ -37,8 +37,10 @@ def many(case, spread=0.5):
 # Both ways of keeping dual variables, and both of making a Gram matrix.
 CASES = {
     "scalar": many(cases.scalar(bias=0.5)),
+    "regression": many(cases.regression(bias=0.5)),
     "multiclass": many(cases.multiclass()),
     "chain": many(cases.chain()),
+    "pairwise": many(cases.pairwise()),
     "tags": many(cases.tags()),
 }
 INTERVALS = {"w is shared": 0, "news are exchanged": 4}

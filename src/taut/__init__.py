@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from taut.checkpoint import Checkpoint
-    from taut.estimators import BinarySVM, ChainSVM, MulticlassSVM, StructuredSVM, load
+    from taut.estimators import (
+        BinarySVM,
+        ChainSVM,
+        MulticlassSVM,
+        RankSVM,
+        RegressionSVM,
+        StructuredSVM,
+        load,
+    )
     from taut.loop import solve
     from taut.problem import Problem
     from taut.regularizer import Regularizer
@@ -29,7 +37,9 @@ _HOME = {
     "History": "result",
     "MulticlassSVM": "estimators",
     "Problem": "problem",
+    "RankSVM": "estimators",
     "Record": "result",
+    "RegressionSVM": "estimators",
     "Regularizer": "regularizer",
     "Result": "result",
     "Status": "result",
@@ -50,7 +60,9 @@ __all__ = [
     "History",
     "MulticlassSVM",
     "Problem",
+    "RankSVM",
     "Record",
+    "RegressionSVM",
     "Regularizer",
     "Result",
     "Status",
@@ -63,7 +75,7 @@ __all__ = [
 ]
 
 
-_SUBMODULES = ("data", "errors", "solvers", "structures")
+_SUBMODULES = ("data", "errors", "metrics", "solvers", "structures")
 
 
 def __getattr__(name: str) -> Any:

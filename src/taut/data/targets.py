@@ -4,12 +4,20 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
+from sklearn.utils import column_or_1d
 
-from taut.data.arrays import check_finite, show
+from taut.data.arrays import as_numbers, check_finite, show
 from taut.data.labels import as_label_sequences, as_labels, distinct, is_nested, sort_classes
 from taut.errors import InvalidData
 
-__all__ = ["Vocabulary", "as_targets", "find_classes", "kind_of", "number_labels"]
+__all__ = [
+    "Vocabulary",
+    "as_real_targets",
+    "as_targets",
+    "find_classes",
+    "kind_of",
+    "number_labels",
+]
 
 
 def as_targets(y: Any, n: int, offsets: np.ndarray | None = None, name: str = "y") -> np.ndarray:
@@ -71,6 +79,31 @@ def as_targets(y: Any, n: int, offsets: np.ndarray | None = None, name: str = "y
         i = int(np.argmax(numbers < 0))
         raise InvalidData(f"{name}[{i}] = {labels[i]} exceeds int64; renumber the labels")
     return numbers
+
+
+def as_real_targets(y: Any, n: int, name: str = "y") -> np.ndarray:
+    """The numbers of n rows as float64.
+
+    Examples
+    --------
+    >>> as_real_targets([1, 2.5], 2)
+    array([1. , 2.5])
+    >>> as_real_targets([1, float("inf")], 2)
+    Traceback (most recent call last):
+        ...
+    taut.errors.InvalidData: y contains infinity or a value too large for float64 at row 1; drop,
+    clip or rescale such rows
+    """
+    targets = as_numbers(y, name).astype(np.float64, copy=False)
+    if targets.ndim != 1:
+        try:
+            targets = column_or_1d(targets, warn=True)
+        except ValueError as error:
+            raise InvalidData(f"{name}: {error}; pass one number per row") from error
+    if len(targets) != n:
+        raise InvalidData(f"X has {n} rows, {name} has {len(targets)} numbers: give one to each")
+    check_finite(targets, name)
+    return targets
 
 
 def kind_of(targets: np.ndarray) -> str:

@@ -9,15 +9,26 @@ from taut import files
 from taut.errors import InvalidData, InvalidFile
 from taut.estimators.base import _KIND, StructuralEstimator
 from taut.estimators.classification import BinarySVM, MulticlassSVM
+from taut.estimators.ranking import RankSVM
+from taut.estimators.regression import RegressionSVM
 from taut.estimators.sequences import ChainSVM
 from taut.estimators.structured import StructuredSVM
 
 ESTIMATORS: dict[str, type[StructuralEstimator]] = {
     estimator.__name__: estimator
-    for estimator in (BinarySVM, MulticlassSVM, ChainSVM, StructuredSVM)
+    for estimator in (BinarySVM, MulticlassSVM, RegressionSVM, ChainSVM, RankSVM, StructuredSVM)
 }
 
-__all__ = ["ESTIMATORS", "BinarySVM", "ChainSVM", "MulticlassSVM", "StructuredSVM", "load"]
+__all__ = [
+    "ESTIMATORS",
+    "BinarySVM",
+    "ChainSVM",
+    "MulticlassSVM",
+    "RankSVM",
+    "RegressionSVM",
+    "StructuredSVM",
+    "load",
+]
 
 
 def load(path: str | os.PathLike, **parameters: Any) -> Any:

@@ -6,41 +6,21 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils.extmath import safe_sparse_dot
 
 from taut.data.arrays import Checked, Matrix, as_matrix
 from taut.data.labels import as_labels, class_index, class_weights, share_right
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
-from taut.estimators.base import StructuralEstimator, check_number, columns_of, estimator
+from taut.estimators.base import columns_of, estimator
+from taut.estimators.linear import LinearEstimator
 from taut.structures import Multiclass, Scalar
 
 
 @estimator
-class LinearClassifier(ClassifierMixin, StructuralEstimator):
+class LinearClassifier(ClassifierMixin, LinearEstimator):
     """What the two classifiers of rows share."""
 
-    fit_intercept: bool = True
-    intercept_scaling: float = 1.0
     class_weight: dict | str | None = None
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
-    @property
-    def _bias(self) -> float:
-        """Value of the constant feature."""
-        if not self.fit_intercept:
-            return 0.0
-        check_number("intercept_scaling", self.intercept_scaling)
-        if not 0.0 < self.intercept_scaling < np.inf:
-            raise InvalidData(
-                f"intercept_scaling = {self.intercept_scaling}: it must be positive and finite "
-                "when fit_intercept is True"
-            )
-        return float(self.intercept_scaling)
 
     def _blocks(
         self, X: Any, y: Any, sample_weight: Any
@@ -56,31 +36,12 @@ class LinearClassifier(ClassifierMixin, StructuralEstimator):
         weight = weight * class_weights(self.class_weight, classes, codes, weight)[codes]
         return matrix, classes, codes, weight
 
-    def _split(self, w: np.ndarray, columns: int) -> dict[str, np.ndarray]:
-        """`coef_` and `intercept_` from w, which is (features and bias) x columns."""
-        W = w.reshape(-1, columns)
-        if not self.fit_intercept:
-            return {"coef_": W.T, "intercept_": np.zeros(columns)}
-        return {"coef_": W[:-1].T, "intercept_": self.intercept_scaling * W[-1]}
-
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of rows whose class is right."""
         # scikit-learn's accuracy sorts labels, which labels of any type need not allow.
         predicted = self.predict(X)
         weight = check_sample_weight(sample_weight, len(predicted))
         return share_right(predicted, as_labels(y, len(predicted)), weight)
-
-    def _scores(self, X: Any) -> np.ndarray:
-        """Scores of all classes, of the type of X."""
-        matrix = self._matrix(X, finite=False)
-        with np.errstate(invalid="ignore", over="ignore"):
-            coef = self.coef_.T.astype(matrix.dtype, copy=False)
-            scores = safe_sparse_dot(matrix, coef, dense_output=True)
-            scores += self.intercept_.astype(matrix.dtype, copy=False)
-        # NaN and infinity in X show in the scores, which are far fewer.
-        if not np.isfinite(scores).all():
-            self._matrix(X)
-        return scores
 
 
 @estimator

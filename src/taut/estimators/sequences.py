@@ -106,11 +106,20 @@ class ChainSVM(ClassifierMixin, StructuralEstimator):
         check_is_fitted(self)
         matrix, offsets = as_sequences(X, lengths)
         self._check_columns(X, matrix)
-        w = np.concatenate([self.coef_.T.ravel(), self.transition_.ravel(), self.start_, self.end_])
+        w = np.concatenate([self._inner_weights(), self.start_, self.end_])
         structure = Chain(len(self.classes_), boundary=True)
         data = CompiledData(structure, structure.encode((Checked(matrix), offsets)))
         codes = data.labels(w.astype(matrix.dtype, copy=False), self._threads())
         return self.classes_[codes], offsets
+
+    def _inner_weights(self) -> np.ndarray:
+        """W of the fitted attributes without those of first and last labels."""
+        return np.concatenate([self.coef_.T.ravel(), self.transition_.ravel()])
+
+    def _joint_weights(self) -> np.ndarray:
+        """W of the fitted attributes: the inverse of `_split`."""
+        ends = [self.start_, self.end_] if self.boundary else []
+        return np.concatenate([self._inner_weights(), *ends])
 
 
 def _split(w: np.ndarray, labels: int, features: int) -> dict[str, np.ndarray]:

@@ -70,6 +70,10 @@ class StructuredSVM(StructuralEstimator, HasStructure):
         """Minus the mean loss of the predictions: higher is better."""
         return -float(np.mean(self._bind(X, y).prediction_losses(self.coef_)))
 
+    def _joint_weights(self) -> np.ndarray:
+        """W of the fitted attributes."""
+        return self.coef_
+
     def _bind(self, X: Any, y: Any = None) -> CompiledData | PythonData:
         """The structure and data of the length of `coef_`."""
         check_is_fitted(self)

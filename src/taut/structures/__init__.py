@@ -4,6 +4,8 @@ from taut.structures.base import Blocks, CompiledStructure, Structure
 from taut.structures.chain import Chain
 from taut.structures.check import check_structure
 from taut.structures.multiclass import Multiclass
+from taut.structures.ranking import NdcgRanking, PairwiseRanking
+from taut.structures.regression import Regression
 from taut.structures.scalar import Scalar
 
 __all__ = [
@@ -11,6 +13,9 @@ __all__ = [
     "Chain",
     "CompiledStructure",
     "Multiclass",
+    "NdcgRanking",
+    "PairwiseRanking",
+    "Regression",
     "Scalar",
     "Structure",
     "check_structure",

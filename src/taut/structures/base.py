@@ -19,6 +19,7 @@ import numpy as np
 
 from taut._lanes import aligned_zeros
 from taut._scaling import act
+from taut.data.arrays import Matrix, as_matrix
 from taut.errors import InvalidData, InvalidStructure
 
 
@@ -133,6 +134,17 @@ class Blocks:
         return int(np.diff(self.offsets).max())
 
 
+def as_stacked(X: Any) -> tuple[Matrix, np.ndarray]:
+    """A stacked matrix and the offsets of its blocks, checked."""
+    matrix, offsets = as_matrix(X[0]), np.asarray(X[1], dtype=np.int64)
+    if offsets[0] != 0 or offsets[-1] != matrix.shape[0] or (np.diff(offsets) < 1).any():
+        raise InvalidData(
+            f"offsets run from {offsets[0]} to {offsets[-1]}, X has {matrix.shape[0]} rows: "
+            "they must begin with 0, rise, and end with the number of rows"
+        )
+    return matrix, offsets
+
+
 def as_codes(y: Any, n: int, n_labels: int) -> np.ndarray:
     """Label codes 0..n_labels - 1 of n rows as int32; zeros when there is no y."""
     if y is None:
@@ -204,12 +216,15 @@ class CompiledStructure(ABC):
     ----------
     allocates : bool
         Whether an oracle makes arrays. Where none does, say so: calls then cost less.
+    signed_losses : bool
+        Whether candidates may have losses below zero: constraints, rather than wrong answers.
     takes_checked : bool
         Whether `encode` passes matrices through `taut.data.arrays.as_matrix`, which does not check
         again what is marked as checked.
     """
 
     allocates: ClassVar[bool] = True
+    signed_losses: ClassVar[bool] = False
     takes_checked: ClassVar[bool] = False
 
     argmax: ClassVar[Callable]

@@ -25,11 +25,11 @@ def check_structure(
     """Test the laws of a structure on some examples, and raise the first that is broken.
 
     A structure that breaks them trains a wrong model under a wrong certificate. The laws: the loss
-    is zero for the truth and never negative; features are finite and of one length; the argmax is
-    the argmax, with the loss and without; w and the data stay as they are. For a compiled structure
-    also: `argmax` returns its label's value, `score` is <w, features>, `add_features` is linear,
-    `inner` is the inner product, `exact_step` maximises the block's dual, and nothing is written
-    outside the arrays.
+    is zero for the truth and never negative, unless a compiled structure has `signed_losses`;
+    features are finite and of one length; the argmax is the argmax, with the loss and without; w
+    and the data stay as they are. For a compiled structure also: `argmax` returns its label's
+    value, `score` is <w, features>, `add_features` is linear, `inner` is the inner product,
+    `exact_step` maximises the block's dual, and nothing is written outside the arrays.
 
     Parameters
     ----------
@@ -119,8 +119,9 @@ def _losses(example: Example) -> np.ndarray:
         example.fail(
             "loss", f"the truth {example.name(example.truth)} costs {losses[0]:g}", "return 0"
         )
+    least = -np.finfo(float).max if getattr(example.structure, "signed_losses", False) else 0.0
     for label, loss in zip(example.labels, losses, strict=True):
-        if not 0.0 <= loss < np.inf:
+        if not least <= loss < np.inf:
             example.fail(
                 "loss", f"label {example.name(label)} costs {loss:g}", "return a finite number >= 0"
             )

@@ -1,0 +1,63 @@
+"""What estimators of single rows share: one score per column of weights, and the intercept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.extmath import safe_sparse_dot
+
+from taut.errors import InvalidData
+from taut.estimators.base import StructuralEstimator, check_number, estimator
+
+
+@estimator
+class LinearEstimator(StructuralEstimator):
+    """Scores <coef, x> + intercept, the intercept being the weight of a constant feature."""
+
+    fit_intercept: bool = True
+    intercept_scaling: float = 1.0
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    @property
+    def _bias(self) -> float:
+        """Value of the constant feature."""
+        if not self.fit_intercept:
+            return 0.0
+        check_number("intercept_scaling", self.intercept_scaling)
+        if not 0.0 < self.intercept_scaling < np.inf:
+            raise InvalidData(
+                f"intercept_scaling = {self.intercept_scaling}: it must be positive and finite "
+                "when fit_intercept is True"
+            )
+        return float(self.intercept_scaling)
+
+    def _split(self, w: np.ndarray, columns: int) -> dict[str, np.ndarray]:
+        """`coef_` and `intercept_` from w, which is (features and bias) x columns."""
+        W = w.reshape(-1, columns)
+        if not self.fit_intercept:
+            return {"coef_": W.T, "intercept_": np.zeros(columns)}
+        return {"coef_": W[:-1].T, "intercept_": self.intercept_scaling * W[-1]}
+
+    def _joint_weights(self) -> np.ndarray:
+        """W of the fitted attributes: the inverse of `_split`."""
+        W = np.atleast_2d(self.coef_).T
+        if self.fit_intercept:
+            W = np.vstack([W, self.intercept_ / self.intercept_scaling])
+        return W.ravel()
+
+    def _scores(self, X: Any) -> np.ndarray:
+        """Scores of all columns, of the type of X."""
+        matrix = self._matrix(X, finite=False)
+        with np.errstate(invalid="ignore", over="ignore"):
+            coef = self.coef_.T.astype(matrix.dtype, copy=False)
+            scores = safe_sparse_dot(matrix, coef, dense_output=True)
+            scores += self.intercept_.astype(matrix.dtype, copy=False)
+        # NaN and infinity in X show in the scores, which are far fewer.
+        if not np.isfinite(scores).all():
+            self._matrix(X)
+        return scores

@@ -1,0 +1,79 @@
+"""Regression."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
+
+from taut.data.arrays import Checked, Matrix, as_matrix
+from taut.data.targets import as_real_targets
+from taut.data.weights import check_sample_weight
+from taut.errors import InvalidData
+from taut.estimators.base import check_number, columns_of, estimator
+from taut.estimators.linear import LinearEstimator
+from taut.structures import Regression
+
+
+@estimator
+class RegressionSVM(RegressorMixin, LinearEstimator):
+    """Linear regression with the epsilon-insensitive loss.
+
+    Minimises P(w) = 1/2 |w|^2 + C sum_i weight_i max(0, |y_i - <w, (x_i, bias)>| - epsilon), the
+    intercept being regularised like the rest.
+
+    Parameters
+    ----------
+    {training}
+    epsilon : float, default=0.0
+        Errors up to this size cost nothing. In units of y.
+    fit_intercept : bool, default=True
+    intercept_scaling : float, default=1.0
+        Value of the constant feature; larger means a less regularised intercept.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+    intercept_ : ndarray of shape (1,)
+    {fitted}
+
+    Examples
+    --------
+    >>> from taut import RegressionSVM
+    >>> model = RegressionSVM(C=100.0, tol=1e-6, random_state=0)
+    >>> model = model.fit([[0.0], [1.0], [2.0]], [1.0, 3.0, 5.0])
+    >>> model.predict([[3.0]]).round(2)
+    array([7.])
+    """
+
+    epsilon: float = 0.0
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit rows X to numbers y."""
+        matrix, targets, weight = self._blocks(X, y, sample_weight)
+        columns = columns_of(X, matrix)
+        check_number("epsilon", self.epsilon)
+        structure = Regression(float(self.epsilon), self._bias)
+        w, fitted = self._train(structure, Checked(matrix), targets, weight)
+        split = self._split(w, 1)
+        return self._keep(fitted | columns | split | {"coef_": split["coef_"][0]})
+
+    def _blocks(self, X: Any, y: Any, sample_weight: Any) -> tuple[Matrix, np.ndarray, np.ndarray]:
+        """Checked rows, targets and weights."""
+        matrix = as_matrix(X)
+        if y is None:
+            raise InvalidData("RegressionSVM requires y to be passed, but the target y is None")
+        targets = as_real_targets(y, matrix.shape[0])
+        return matrix, targets, check_sample_weight(sample_weight, len(targets))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R^2, the share of the variance of y that is explained."""
+        predicted = self.predict(X)
+        weight = check_sample_weight(sample_weight, len(predicted))
+        return float(r2_score(as_real_targets(y, len(predicted)), predicted, sample_weight=weight))
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The predicted number of each row."""
+        return self._scores(X)

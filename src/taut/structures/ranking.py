@@ -1,0 +1,332 @@
+"""Documents of queries, to be ranked by score: the hinge over pairs, and NDCG."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from taut._jit import helper
+from taut._linalg import Rows, add_row, as_rows, prefetch_rows, row_dot, touch_rows
+from taut.data.arrays import Matrix
+from taut.data.queries import (
+    Queries,
+    as_relevances,
+    check_k,
+    discounts,
+    gains,
+    levels,
+    shared_worth,
+)
+from taut.structures.base import Blocks, CompiledStructure, as_stacked
+
+
+@helper
+def _sort_falling(order, keys):
+    """Sort the documents 0..n - 1 by falling keys into `order`: a heap, smallest key on top."""
+    size = order.shape[0]
+    for d in range(size):
+        order[d] = d
+    start = size // 2
+    last = size
+    while last > 1:
+        if start > 0:
+            start -= 1
+        else:
+            last -= 1
+            order[0], order[last] = order[last], order[0]
+        parent = start
+        child = 2 * parent + 1
+        moved = order[parent]
+        while child < last:
+            if child + 1 < last and keys[order[child + 1]] < keys[order[child]]:
+                child += 1
+            if keys[order[child]] >= keys[moved]:
+                break
+            order[parent] = order[child]
+            parent = child
+            child = 2 * parent + 1
+        order[parent] = moved
+
+
+class _Ranking(CompiledStructure):
+    """Blocks are queries: their data begin with all rows, and where each query's begin."""
+
+    allocates = False
+    takes_checked = True
+
+    def _stacked(self, X: Any, y: Any) -> tuple[Matrix, Rows, np.ndarray, np.ndarray]:
+        """The matrix, its rows, the offsets of the queries, and the relevances; 0 without any."""
+        matrix, offsets = as_stacked(X)
+        relevance = np.zeros(offsets[-1])
+        if y is not None:
+            relevance = as_relevances(y, Queries(matrix, offsets))
+        return matrix, as_rows(matrix, dense_above=0.2), offsets, relevance
+
+    def decode(self, labels, offsets):
+        """One array of integers per query."""
+        return np.split(labels, offsets[1:-1])
+
+    @staticmethod
+    def prefetch(data, i):
+        """The rows of the query."""
+        prefetch_rows(data.rows, data.offsets[i], data.offsets[i + 1])
+
+    @staticmethod
+    def touch(data, i, action):
+        """The features of the query's documents."""
+        touch_rows(data.rows, data.offsets[i], data.offsets[i + 1], 1, action)
+
+    @staticmethod
+    def prepare(data, i, w, work):
+        """work[d] = the score of document d."""
+        first = data.offsets[i]
+        for d in range(data.offsets[i + 1] - first):
+            work[d] = row_dot(data.rows, first + d, w)
+
+
+class PairData(NamedTuple):
+    """What the oracles of `PairwiseRanking` read."""
+
+    rows: Rows
+    offsets: np.ndarray
+    level: np.ndarray  # how many lower relevances a document's query has
+    n_levels: np.ndarray
+
+
+class PairwiseRanking(_Ranking):
+    """The hinges of all pairs of a query's documents, of which one is more relevant.
+
+    A query costs sum over pairs (a, b), a more relevant than b, of max(0, 1 - <w, x_a - x_b>).
+    That is the largest violation among the subsets S of its pairs, where psi(S) is the sum of
+    x_a - x_b and the loss is the number of pairs, so a query is one block whatever the number of
+    pairs. A label is psi's coefficients, one integer per document, and the loss.
+
+    X is a stacked matrix and the offsets of its queries, y the stacked relevances.
+
+    Cost of an oracle call: a product of w and each document, a sort of their scores, and two walks
+    through them for each relevance of the query but the lowest.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taut import Problem, solve
+    >>> from taut.structures import PairwiseRanking
+    >>> X, offsets = np.array([[0.0], [2.0], [1.0]]), np.array([0, 3])
+    >>> problem = Problem(PairwiseRanking(), (X, offsets), np.array([0, 2, 1]), C=1.0)
+    >>> solve(problem, tol=1e-6, random_state=0).w.round(3)
+    array([1.])
+    """
+
+    def encode(self, X: Any, y: Any = None) -> Blocks:
+        """Rows and offsets X with relevances y >= 0; without y no pair is known."""
+        matrix, rows, offsets, relevance = self._stacked(X, y)
+        n = len(offsets) - 1
+        return Blocks(
+            data=PairData(rows, offsets, *levels(relevance, offsets)),
+            n_features=matrix.shape[1],
+            offsets=offsets + np.arange(n + 1),
+            truth=np.zeros(offsets[-1] + n, dtype=np.int32),
+            work_size=3 * int(np.diff(offsets).max()),
+            dtype=matrix.dtype.type,
+            mean_reads=rows[0].size // n,
+        )
+
+    @staticmethod
+    def argmax(data, i, w, work, loss_weight, label):
+        """All pairs whose hinge is positive, counted in walks through the sorted scores.
+
+        Both walks of a level compare the same stored numbers, so they count the same pairs.
+        """
+        first, size = data.offsets[i], data.offsets[i + 1] - data.offsets[i]
+        order, level = label[:size], data.level[first : first + size]
+        count, bound = work[size : 2 * size], work[2 * size : 3 * size]
+        _sort_falling(order, work[:size])
+        for d in range(size):
+            count[d] = 0.0
+            bound[d] = work[d] - loss_weight
+        n_pairs = 0
+        for own in range(1, data.n_levels[i]):  # of the better documents
+            ahead = 0
+            wrong = 0
+            for p in range(size):
+                a = order[p]
+                if level[a] == own:
+                    while ahead < size and work[order[ahead]] > bound[a]:
+                        wrong += level[order[ahead]] < own
+                        ahead += 1
+                    count[a] += wrong
+                    n_pairs += wrong
+            behind = size - 1
+            wrong = 0
+            for p in range(size - 1, -1, -1):
+                b = order[p]
+                if level[b] < own:
+                    while behind >= 0 and work[b] > bound[order[behind]]:
+                        wrong += level[order[behind]] == own
+                        behind -= 1
+                    count[b] -= wrong
+        for d in range(size):
+            label[d] = count[d]
+        label[size] = n_pairs
+        value = loss_weight * label[size]
+        for d in range(size):
+            value -= label[d] * work[d]
+        return value
+
+    @staticmethod
+    def loss(data, i, label):
+        """The number of pairs."""
+        return float(label[label.shape[0] - 1])
+
+    @staticmethod
+    def score(data, i, w, work, label):
+        """-<w, psi>."""
+        total = 0.0
+        for d in range(label.shape[0] - 1):
+            total -= label[d] * work[d]
+        return total
+
+    @staticmethod
+    def add_features(data, i, labels, scales, w):
+        """Each document is subtracted once, for all labels together."""
+        first = data.offsets[i]
+        for d in range(labels.shape[1] - 1):
+            total = 0.0
+            for q in range(scales.shape[0]):
+                total -= scales[q] * labels[q, d]
+            if total != 0.0:
+                add_row(data.rows, first + d, total, w)
+
+
+class RankData(NamedTuple):
+    """What the oracles of `NdcgRanking` read."""
+
+    rows: Rows
+    offsets: np.ndarray
+    gain: np.ndarray  # of each document, by the DCG of its query's best ranking
+    share: np.ndarray  # of each document in what the ranks of its relevance are worth
+    one_level: np.ndarray  # whether a query's documents are all equally relevant
+    worth: np.ndarray  # of each rank
+    k: int
+
+
+@helper
+def _worth(data, row, rank):
+    """Of a rank; a document without one has its share of those that its relevance deserves."""
+    return data.worth[rank] if rank >= 0 else data.share[row]
+
+
+class NdcgRanking(_Ranking):
+    """Rankings of a query's documents, with the loss 1 - NDCG@k.
+
+    A label is the rank of each document, counted from 0, and k for all from rank k on. Rank r is
+    worth c(r) = 1 / log2(2 + r), and nothing from k on; a document's gain is 2^relevance - 1. Then
+
+        phi(x, label) = sum_d c(rank_d) x_d,        DCG(label) = sum_d c(rank_d) gain_d,
+
+    and NDCG is DCG by that of the ranking by relevance, which is the truth; where documents are
+    equally relevant it gives each the mean of what their ranks are worth, and is written as ranks
+    of -1. The label of highest score ranks documents by <w, x_d>. In general the loss-augmented one
+    is a linear assignment problem (Le and Smola; Chapelle, Le and Smola); with the weights c of the
+    measure itself it is the ranking by <w, x_d> - gain_d / DCG(truth), found by sorting. A query
+    whose documents are all equally relevant has no label but its truth, and no influence.
+
+    X is a stacked matrix and the offsets of its queries, y the stacked relevances.
+
+    Parameters
+    ----------
+    k : int or None, default=10
+        Ranks that count; None for all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taut import Problem, solve
+    >>> from taut.structures import NdcgRanking
+    >>> X, offsets = np.array([[0.0], [2.0], [1.0]]), np.array([0, 3])
+    >>> problem = Problem(NdcgRanking(), (X, offsets), np.array([0, 2, 1]), C=1.0)
+    >>> result = solve(problem, tol=1e-6, random_state=0)
+    >>> problem.data.predict(result.w)
+    [array([2, 0, 1], dtype=int32)]
+    """
+
+    def __init__(self, k: int | None = 10) -> None:
+        check_k(k)
+        self.k = k
+
+    def encode(self, X: Any, y: Any = None) -> Blocks:
+        """Rows and offsets X with relevances y >= 0; without y, for prediction only."""
+        matrix, rows, offsets, relevance = self._stacked(X, y)
+        sizes = np.diff(offsets)
+        longest = int(sizes.max())
+        k = longest if self.k is None else min(int(self.k), longest)
+        worth = discounts(longest + 1, k)
+        share = shared_worth(relevance, offsets, worth)
+        gain = gains(relevance)
+        ideal = np.add.reduceat(gain * share, offsets[:-1])
+        one_level = (levels(relevance, offsets)[1] == 1) & (y is not None)
+        ideal[one_level | (ideal == 0.0)] = np.inf
+        gain /= np.repeat(ideal, sizes)
+        return Blocks(
+            data=RankData(rows, offsets, gain, share, one_level, worth, k),
+            n_features=matrix.shape[1],
+            offsets=offsets,
+            truth=np.full(offsets[-1], -1, dtype=np.int32),
+            work_size=2 * longest,
+            dtype=matrix.dtype.type,
+            mean_reads=rows[0].size // len(sizes),
+        )
+
+    @staticmethod
+    def argmax(data, i, w, work, loss_weight, label):
+        """By falling score less gain: a document earns this times what its rank is worth."""
+        first, size = data.offsets[i], label.shape[0]
+        if data.one_level[i]:
+            for d in range(size):
+                label[d] = -1
+        else:
+            earned = work[size : 2 * size]
+            for d in range(size):
+                earned[d] = work[d] - loss_weight * data.gain[first + d]
+            _sort_falling(label, earned)
+            for rank in range(size):
+                earned[label[rank]] = rank
+            for d in range(size):
+                label[d] = min(earned[d], data.k)
+        value = 0.0
+        for d in range(size):
+            worth = _worth(data, first + d, label[d])
+            lost = data.share[first + d] - worth
+            value += worth * work[d] + loss_weight * data.gain[first + d] * lost
+        return value
+
+    @staticmethod
+    def loss(data, i, label):
+        """1 - NDCG@k."""
+        first = data.offsets[i]
+        total = 0.0
+        for d in range(label.shape[0]):
+            lost = data.share[first + d] - _worth(data, first + d, label[d])
+            total += data.gain[first + d] * lost
+        return max(total, 0.0)
+
+    @staticmethod
+    def score(data, i, w, work, label):
+        """The documents' scores, each times what its rank is worth."""
+        first = data.offsets[i]
+        total = 0.0
+        for d in range(label.shape[0]):
+            total += _worth(data, first + d, label[d]) * work[d]
+        return total
+
+    @staticmethod
+    def add_features(data, i, labels, scales, w):
+        """Each document is added once, for all labels together."""
+        first = data.offsets[i]
+        for d in range(labels.shape[1]):
+            total = 0.0
+            for q in range(scales.shape[0]):
+                total += scales[q] * _worth(data, first + d, labels[q, d])
+            if total != 0.0:
+                add_row(data.rows, first + d, total, w)
