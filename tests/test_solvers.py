@@ -64,8 +64,7 @@ def truth_point(case, i):
     """All weight on the truth, which has psi = 0 and no loss, where it is among the labels."""
     psi, losses = (part[i] for part in case.reference)
     alpha = np.zeros(len(losses))
-    if len(losses) > 1:
-        alpha[np.flatnonzero((losses == 0.0) & ~psi.any(axis=1))[0]] = 1.0
+    alpha[np.flatnonzero((losses == 0.0) & ~psi.any(axis=1))[:1]] = 1.0
     return alpha
 
 
