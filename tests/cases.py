@@ -4,6 +4,7 @@ A case is a problem small enough to enumerate. Its blocks can be repeated and le
 with psi and losses from `reference`, in the layout of w that the library uses.
 """
 
+import dataclasses
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,11 +14,17 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from own_structures import CompiledTags, CompiledTagsWithInner, Tags
-from reference import binary_blocks, chain_blocks, multiclass_blocks
+from own_structures import (
+    CompiledTags,
+    CompiledTagsWithInner,
+    ListedCompiledTags,
+    ListedTags,
+    Tags,
+)
+from reference import binary_blocks, chain_blocks, multiclass_blocks, slack_blocks
 from taut import Problem
 from taut.solvers import DualCoordinate
-from taut.structures import Chain, Multiclass, Scalar
+from taut.structures import Chain, Multiclass, Scalar, SlackRescaled
 
 
 @dataclass(frozen=True)
@@ -26,6 +33,7 @@ class Case:
 
     `pack` turns lists of x and y into what the structure takes, `enumerated` into psi and losses;
     `labels` gives all labels of a block, in the order of psi, as int32 rows or as the user's own.
+    Predictions are those of the case `base`, where there is one.
     """
 
     structure: Any
@@ -34,6 +42,7 @@ class Case:
     pack: Callable
     enumerated: Callable
     labels: Callable
+    base: Any = None
 
     @property
     def n_blocks(self):
@@ -121,6 +130,7 @@ def chain(kind=np.asarray, normalize=False, boundary=False, n_labels=3):
 def tags(structure=CompiledTags, n_tags=3):
     rng = np.random.default_rng(4)
     plain = Tags(n_tags)
+    rows = np.array(plain.subsets, dtype=np.int32)
 
     def enumerated(xs, ys):
         phi = [np.array([plain.features(x, label) for label in plain.subsets]) for x in xs]
@@ -134,7 +144,29 @@ def tags(structure=CompiledTags, n_tags=3):
         [tuple(bits) for bits in rng.integers(2, size=(8, n_tags)).tolist()],
         lambda xs, ys: (np.array(xs), list(ys)),
         enumerated,
-        lambda i: plain.subsets if structure is Tags else np.array(plain.subsets, dtype=np.int32),
+        lambda i: plain.subsets if issubclass(structure, Tags) else rows,
+    )
+
+
+def slack(case):
+    """The same with its slacks rescaled."""
+    return dataclasses.replace(
+        case,
+        structure=SlackRescaled(case.structure),
+        enumerated=lambda xs, ys: slack_blocks(*case.enumerated(xs, ys)),
+        base=case,
+    )
+
+
+def with_truth(case):
+    """The same with the truth, label 0, among the labels of each block."""
+
+    def enumerated(xs, ys):
+        psi, losses = case.enumerated(xs, ys)
+        return [np.vstack([0.0 * p[:1], p]) for p in psi], [np.append(0.0, c) for c in losses]
+
+    return dataclasses.replace(
+        case, enumerated=enumerated, labels=lambda i: np.vstack([[[0]], case.labels(i)])
     )
 
 
@@ -161,6 +193,11 @@ STRUCTURES = {
     "tags-plain": tags(Tags),
     "tags-compiled": tags(CompiledTags),
     "tags-inner": tags(CompiledTagsWithInner),
+    "scalar-slack": slack(with_truth(scalar(bias=0.5))),
+    "multiclass-slack": slack(multiclass(costs=True)),
+    "multiclass-csr-slack-bias": slack(multiclass(_csr, costs=True, bias=2.0)),
+    "tags-plain-slack": slack(tags(ListedTags)),
+    "tags-compiled-slack": slack(tags(ListedCompiledTags)),
 }
 
 SOLVERS = {

@@ -147,6 +147,11 @@ def chain_blocks(
     return psi, losses
 
 
+def slack_blocks(psi: Blocks, losses: Blocks) -> tuple[Blocks, Blocks]:
+    """Slack rescaling: max_y l(y) (1 - <w, psi(y)>) has psi multiplied by the loss."""
+    return [c[:, None] * p for p, c in zip(psi, losses, strict=True)], losses
+
+
 def _with_bias(X: np.ndarray, bias: float) -> np.ndarray:
     X = np.asarray(X, dtype=float)
     return np.column_stack([X, np.full(len(X), bias)]) if bias != 0 else X

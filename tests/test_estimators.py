@@ -22,8 +22,15 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 import taut
-from own_structures import Tags
-from reference import binary_blocks, chain_blocks, multiclass_blocks, primal, solve_qp
+from own_structures import ListedTags, Tags
+from reference import (
+    binary_blocks,
+    chain_blocks,
+    multiclass_blocks,
+    primal,
+    slack_blocks,
+    solve_qp,
+)
 from taut import (
     BinarySVM,
     ChainSVM,
@@ -36,7 +43,7 @@ from taut import (
 )
 from taut.errors import InvalidData, InvalidFile, InvalidType, NotConverged
 from taut.solvers import DualCoordinate
-from taut.structures import Multiclass
+from taut.structures import Multiclass, SlackRescaled
 
 TIGHT = {"tol": 1e-9, "max_iter": 5000, "random_state": 0}
 
@@ -123,7 +130,8 @@ def reference_blocks(model):
         return binary_blocks(ROWS, np.where(CODES > 0, 1, -1), bias)
     if isinstance(model, MulticlassSVM):
         bias = model.intercept_scaling if model.fit_intercept else 0.0
-        return multiclass_blocks(ROWS, CODES, 3, model.cost, bias)
+        blocks = multiclass_blocks(ROWS, CODES, 3, model.cost, bias)
+        return slack_blocks(*blocks) if model.rescaling == "slack" else blocks
     if isinstance(model, ChainSVM):
         share = model.loss == "mean_hamming"
         return chain_blocks(SEQUENCES, parts(CODES), 3, share, model.boundary)
@@ -256,11 +264,33 @@ def test_class_weight_takes_labels_of_any_type(labels, class_weight):
 
 @pytest.mark.parametrize("form", ["dense", "csr_matrix"])
 @pytest.mark.parametrize("bias", [0.0, 1.0, 2.5])
+@pytest.mark.parametrize("rescaling", ["margin", "slack"])
 @pytest.mark.parametrize("cost", [COST, COST.T.tolist(), 2 - 2 * np.eye(3)])
-def test_optimum_with_costs(cost, bias, form):
+def test_optimum_with_costs(cost, rescaling, bias, form):
     case = CASES["multiclass"]
-    model = case.new(cost=cost, fit_intercept=bias > 0, intercept_scaling=bias or 1.0, **TIGHT)
+    model = case.new(cost=cost, rescaling=rescaling, **TIGHT)
+    model.set_params(fit_intercept=bias > 0, intercept_scaling=bias or 1.0)
     assert_optimal(model.fit(FORMS[form](ROWS), case.y))
+
+
+def test_rescaling_changes_nothing_where_costs_are_one():
+    margin, slack, given = (
+        CASES["multiclass"].fit(**TIGHT, **settings)
+        for settings in ({}, {"rescaling": "slack"}, {"rescaling": "slack", "cost": 1 - np.eye(3)})
+    )
+    assert_array_equal(slack.coef_, margin.coef_)
+    assert_allclose(given.coef_, margin.coef_, atol=1e-4)
+
+
+def test_slack_rescaling_of_ones_own_structure():
+    model = StructuredSVM(SlackRescaled(ListedTags(3)), C=0.7, **TIGHT).fit(ROWS, TAGS)
+    same = CASES["structured"].fit()
+    psi, losses = slack_blocks(*reference_blocks(same))
+    assert_allclose(model.certificate_.primal, solve_qp(psi, losses, np.full(15, 0.7))[0])
+    same.coef_ = model.coef_
+    assert model.predict(ROWS) == same.predict(ROWS)
+    assert model.score(ROWS, TAGS) == same.score(ROWS, TAGS)
+    assert_array_equal(clone(model).fit(ROWS, TAGS).coef_, model.coef_)
 
 
 SEQUENCE_FORMS = {

@@ -142,10 +142,12 @@ class PythonData:
         self.n_blocks = len(X)
         if self.n_blocks == 0:
             raise InvalidData("X has 0 sample(s), a minimum of 1 is required: give some examples")
+        if y is not None and len(y) != len(X):
+            raise InvalidData(f"X has {len(X)} examples, y has {len(y)}: give one label to each")
+        if isinstance(structure, Structure):
+            self.X = structure.examples(self.X, self.truth)
         if y is None:
             return
-        if len(y) != len(X):
-            raise InvalidData(f"X has {len(X)} examples, y has {len(y)}: give one label to each")
         self.n_features = self.size = self.reads = len(self.features(0, self.truth[0]))
 
     @staticmethod

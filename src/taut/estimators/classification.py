@@ -13,7 +13,9 @@ from taut.data.labels import as_labels, class_index, class_weights, share_right
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
 from taut.estimators.base import StructuralEstimator, check_number, columns_of, estimator
-from taut.structures import Multiclass, Scalar
+from taut.structures import Multiclass, Scalar, SlackRescaled
+
+_RESCALINGS = ("margin", "slack")
 
 
 @estimator
@@ -155,6 +157,9 @@ class MulticlassSVM(LinearClassifier):
     {training}
     cost : array of shape (n_classes, n_classes), optional
         cost[i, j] of answering `classes_[j]` where `classes_[i]` is right; 0/1 by default.
+    rescaling : "margin" or "slack", default="margin"
+        What a cost multiplies: the margin that is asked for, or what is missing of a margin of 1,
+        max_k cost(y_i, k) (1 - <w_yi - w_k, (x_i, bias)>). The same where all costs are 0 or 1.
     fit_intercept : bool, default=True
     intercept_scaling : float, default=1.0
         Value of the constant feature; larger means less regularised intercepts.
@@ -179,12 +184,17 @@ class MulticlassSVM(LinearClassifier):
     """
 
     cost: Any = None
+    rescaling: str = "margin"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit rows X to classes y."""
+        if self.rescaling not in _RESCALINGS:
+            raise InvalidData(f"rescaling = {self.rescaling!r}: give one of {_RESCALINGS}")
         matrix, classes, codes, weight = self._blocks(X, y, sample_weight)
         columns = columns_of(X, matrix)
-        structure = Multiclass(len(classes), self.cost, self._bias)
+        structure: Any = Multiclass(len(classes), self.cost, self._bias)
+        if self.rescaling == "slack" and self.cost is not None:
+            structure = SlackRescaled(structure)
         w, fitted = self._train(structure, Checked(matrix), codes, weight)
         return self._keep(fitted | columns | {"classes_": classes} | self._split(w, len(classes)))
 

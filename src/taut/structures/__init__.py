@@ -5,6 +5,7 @@ from taut.structures.chain import Chain
 from taut.structures.check import check_structure
 from taut.structures.multiclass import Multiclass
 from taut.structures.scalar import Scalar
+from taut.structures.slack_rescaled import SlackRescaled
 
 __all__ = [
     "Blocks",
@@ -12,6 +13,7 @@ __all__ = [
     "CompiledStructure",
     "Multiclass",
     "Scalar",
+    "SlackRescaled",
     "Structure",
     "check_structure",
 ]

@@ -49,6 +49,13 @@ class Structure(ABC):
     [0, 1, 2, 3]
     """
 
+    #: Whether the label of highest <w, phi(x, label)> is the prediction.
+    scores_predict: ClassVar[bool] = True
+
+    def examples(self, X: Any, y: Any = None) -> Sequence[Any]:
+        """Examples as the other methods see them: those that the user gives, as they are."""
+        return X
+
     @abstractmethod
     def features(self, x: Any, label: Any) -> np.ndarray:
         """phi(x, label), a 1-D array whose length is the same for all inputs."""
@@ -202,6 +209,8 @@ class CompiledStructure(ABC):
     """
 
     allocates: ClassVar[bool] = True
+    #: Whether the label of highest <w, phi(x, label)> is the prediction.
+    scores_predict: ClassVar[bool] = True
 
     argmax: ClassVar[Callable]
     loss: ClassVar[Callable]
@@ -229,9 +238,9 @@ class CompiledStructure(ABC):
 
     @property
     def all_labels(self) -> np.ndarray:
-        """Labels in the order of `exact_step`'s alpha, shape (n_labels, label size)."""
+        """All labels, in the order of `exact_step`'s alpha, shape (n_labels, label size)."""
         raise InvalidStructure(
-            f"{type(self).__name__} has exact_step but no all_labels: "
+            f"{type(self).__name__} has no all_labels, which exact_step and slack rescaling need: "
             "return an int32 array of shape (n_labels, label size)"
         )
 

@@ -81,7 +81,8 @@ def check_structure(
         scores, sizes = _scores(example, weights)
         for w, score, size in zip(weights, scores, sizes, strict=True):
             _check_argmax(example, w, score + losses, size + losses, with_loss=True)
-            _check_argmax(example, w, score, size, with_loss=False)
+            if getattr(structure, "scores_predict", True):
+                _check_argmax(example, w, score, size, with_loss=False)
         example.check_more(weights, scores, sizes, rng)
         example.check_untouched()
 
@@ -102,6 +103,8 @@ def _examples(
     else:
         # A data frame is indexed by name.
         X, y = (part.to_numpy() if hasattr(part, "to_numpy") else part for part in (X, y))
+        if isinstance(structure, Structure):
+            X = structure.examples(X, y)
         for i in range(min(n_examples, len(X))):
             yield PlainExample(structure, i, X[i], y[i], candidates)
 
