@@ -21,10 +21,10 @@ from own_structures import (
     ListedTags,
     Tags,
 )
-from reference import binary_blocks, chain_blocks, multiclass_blocks, slack_blocks
+from reference import bags_blocks, binary_blocks, chain_blocks, multiclass_blocks, slack_blocks
 from taut import Problem
 from taut.solvers import DualCoordinate
-from taut.structures import Chain, Multiclass, Scalar, SlackRescaled
+from taut.structures import Bags, Chain, Multiclass, Scalar, SlackRescaled
 
 
 @dataclass(frozen=True)
@@ -111,8 +111,7 @@ def chain(kind=np.asarray, normalize=False, boundary=False, n_labels=3):
     ys = [rng.integers(n_labels, size=length) for length in lengths]
 
     def pack(xs, ys):
-        offsets = np.cumsum([0] + [len(y) for y in ys])
-        return (kind(np.vstack(xs)), offsets), np.concatenate(ys)
+        return _stacked(kind, xs), np.concatenate(ys)
 
     def labels(i):
         return np.array(list(itertools.product(range(n_labels), repeat=lengths[i])), dtype=np.int32)
@@ -123,6 +122,30 @@ def chain(kind=np.asarray, normalize=False, boundary=False, n_labels=3):
         ys,
         pack,
         lambda xs, ys: chain_blocks(xs, ys, n_labels, normalize, boundary),
+        labels,
+    )
+
+
+def _stacked(kind, xs):
+    """Matrices as one of some kind, and where each begins."""
+    return kind(np.vstack(xs)), np.cumsum([0] + [len(x) for x in xs])
+
+
+def bags(kind=np.asarray, bias=0.0):
+    rng = np.random.default_rng(6)
+    lengths = (1, 4, 2, 3, 3, 1, 2, 5)
+    ys = [0, -1, 1, -1, 2, -1, 0, -1]
+
+    def labels(i):
+        candidates = [0, *range(1, lengths[i] + 1)] if ys[i] < 0 else [ys[i] + 1, 0]
+        return np.array(candidates, dtype=np.int32)[:, None]
+
+    return Case(
+        Bags(bias),
+        [_sparse_rows(rng, length, 3) for length in lengths],
+        ys,
+        lambda xs, ys: (_stacked(kind, xs), np.array(ys)),
+        lambda xs, ys: bags_blocks(xs, ys, bias),
         labels,
     )
 
@@ -190,6 +213,8 @@ STRUCTURES = {
     "chain-boundary": chain(boundary=True),
     "chain-csr": chain(_csr),
     "chain-csr-normalize-boundary": chain(_csr, normalize=True, boundary=True),
+    "bags": bags(),
+    "bags-csr-bias": bags(_csr, bias=0.5),
     "tags-plain": tags(Tags),
     "tags-compiled": tags(CompiledTags),
     "tags-inner": tags(CompiledTagsWithInner),

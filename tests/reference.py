@@ -115,6 +115,21 @@ def binary_blocks(X: np.ndarray, signs: np.ndarray, bias: float = 0.0) -> tuple[
     return [sign * x[None, :] for x, sign in zip(X, signs, strict=True)], [np.ones(1) for _ in X]
 
 
+def bags_blocks(X: Blocks, chosen: np.ndarray, bias: float = 0.0) -> tuple[Blocks, Blocks]:
+    """The truth (psi = 0, loss 0) and the candidates of each bag, all of loss 1.
+
+    A negative bag (chosen = -1): psi = -(x, bias) of each instance. A positive one: psi = (x, bias)
+    of the chosen instance.
+    """
+    psi, losses = [], []
+    for x, z in zip(X, chosen, strict=True):
+        x = _with_bias(x, bias)
+        candidates = -x if z < 0 else x[z][None, :]
+        psi.append(np.vstack([0 * x[:1], candidates]))
+        losses.append(np.append(0.0, np.ones(len(candidates))))
+    return psi, losses
+
+
 def chain_blocks(
     X: Blocks, codes: Blocks, n_labels: int, normalize: bool = False, boundary: bool = False
 ) -> tuple[Blocks, Blocks]:

@@ -1,5 +1,6 @@
 """What a label is: each structure is one file here and one line below."""
 
+from taut.structures.bags import Bags
 from taut.structures.base import Blocks, CompiledStructure, Structure
 from taut.structures.chain import Chain
 from taut.structures.check import check_structure
@@ -8,6 +9,7 @@ from taut.structures.scalar import Scalar
 from taut.structures.slack_rescaled import SlackRescaled
 
 __all__ = [
+    "Bags",
     "Blocks",
     "Chain",
     "CompiledStructure",

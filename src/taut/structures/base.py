@@ -159,6 +159,17 @@ def as_codes(y: Any, n: int, n_labels: int) -> np.ndarray:
     return codes.astype(np.int32, copy=False)
 
 
+def as_offsets(offsets: Any, n_rows: int) -> np.ndarray:
+    """Where the rows of each block begin, as int64; every block has some."""
+    offsets = np.asarray(offsets, dtype=np.int64)
+    if offsets[0] != 0 or offsets[-1] != n_rows or (np.diff(offsets) < 1).any():
+        raise InvalidData(
+            f"offsets run from {offsets[0]} to {offsets[-1]}, X has {n_rows} rows: "
+            "they must begin with 0, rise, and end with the number of rows"
+        )
+    return offsets
+
+
 class Oracles(NamedTuple):
     """The functions of a compiled structure; see `CompiledStructure`."""
 
@@ -171,6 +182,7 @@ class Oracles(NamedTuple):
     inner: Callable | None = None
     exact_step: Callable | None = None
     add_change: Callable | None = None
+    complete: Callable | None = None
 
 
 class CompiledStructure(ABC):
@@ -200,6 +212,11 @@ class CompiledStructure(ABC):
     - `add_change(data, i, change, factor, work, w)` adds factor sum_q change[q] phi(x_i, q) over
       `all_labels` to w; what is in `work` is no longer needed then.
 
+    For labels with a latent part:
+
+    - `complete(data, i, w, work, label)` gets the truth of block i in `label` and writes its best
+      latent part under w into it; `work` is not prepared. See `taut.LatentStructure`.
+
     And methods that carry data in and predictions out: `encode`, `decode`.
 
     Attributes
@@ -219,6 +236,7 @@ class CompiledStructure(ABC):
     inner: ClassVar[Callable | None] = None
     exact_step: ClassVar[Callable | None] = None
     add_change: ClassVar[Callable | None] = None
+    complete: ClassVar[Callable | None] = None
 
     @staticmethod
     def prefetch(data, i):

@@ -10,8 +10,7 @@ from taut._jit import helper, kernel
 from taut._lanes import load, maximum, shift, store, stride_of, width, zeros
 from taut._linalg import Rows, add_outer, as_rows, prefetch_rows, row_inner, row_times
 from taut.data.arrays import as_matrix
-from taut.errors import InvalidData
-from taut.structures.base import Blocks, CompiledStructure, as_codes
+from taut.structures.base import Blocks, CompiledStructure, as_codes, as_offsets
 
 
 @helper
@@ -102,12 +101,8 @@ class Chain(CompiledStructure):
 
     def encode(self, X: Any, y: Any = None) -> Blocks:
         """X is a stacked matrix and the offsets of its sequences; y the stacked label codes."""
-        matrix, offsets = as_matrix(X[0]), np.asarray(X[1], dtype=np.int64)
-        if offsets[0] != 0 or offsets[-1] != matrix.shape[0] or (np.diff(offsets) < 1).any():
-            raise InvalidData(
-                f"offsets run from {offsets[0]} to {offsets[-1]}, X has {matrix.shape[0]} rows: "
-                "they must begin with 0, rise, and end with the number of rows"
-            )
+        matrix = as_matrix(X[0])
+        offsets = as_offsets(X[1], matrix.shape[0])
         lengths = np.diff(offsets)
         rows = as_rows(matrix, dense_above=0.7)
         # Pairs of rows are worth their memory while they take no more than some times the data.
