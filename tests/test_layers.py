@@ -23,6 +23,7 @@ LAYERS = [
     ["problem"],
     ["solvers", "checkpoint"],
     ["loop"],
+    ["alternation"],
     ["estimators"],
     ["cli"],
 ]

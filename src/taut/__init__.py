@@ -10,11 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from taut.checkpoint import Checkpoint
-    from taut.estimators import BinarySVM, ChainSVM, MulticlassSVM, StructuredSVM, load
+    from taut.estimators import (
+        BinarySVM,
+        ChainSVM,
+        LatentStructuredSVM,
+        LatentSVM,
+        MulticlassSVM,
+        StructuredSVM,
+        load,
+    )
     from taut.loop import solve
     from taut.problem import Problem
-    from taut.result import Certificate, History, Record, Result, Status
-    from taut.structures import CompiledStructure, Structure, check_structure
+    from taut.result import Certificate, History, Record, Result, Round, Rounds, Status
+    from taut.structures import CompiledStructure, LatentStructure, Structure, check_structure
 
 __version__ = "0.1.0"
 
@@ -25,10 +33,15 @@ _HOME = {
     "Checkpoint": "checkpoint",
     "CompiledStructure": "structures",
     "History": "result",
+    "LatentSVM": "estimators",
+    "LatentStructure": "structures",
+    "LatentStructuredSVM": "estimators",
     "MulticlassSVM": "estimators",
     "Problem": "problem",
     "Record": "result",
     "Result": "result",
+    "Round": "result",
+    "Rounds": "result",
     "Status": "result",
     "Structure": "structures",
     "StructuredSVM": "estimators",
@@ -44,10 +57,15 @@ __all__ = [
     "Checkpoint",
     "CompiledStructure",
     "History",
+    "LatentSVM",
+    "LatentStructure",
+    "LatentStructuredSVM",
     "MulticlassSVM",
     "Problem",
     "Record",
     "Result",
+    "Round",
+    "Rounds",
     "Status",
     "Structure",
     "StructuredSVM",

@@ -190,7 +190,7 @@ class _Run:
         began = time.perf_counter() - self.seconds
         deadline = math.inf if time_limit is None else began + self.seconds + time_limit
 
-        with _catch_interrupt() as interrupted:
+        with catch_interrupt() as interrupted:
 
             def keep_going() -> bool:
                 return not interrupted.is_set() and time.perf_counter() < deadline
@@ -415,7 +415,7 @@ _NUMBERS = (
 
 
 @contextmanager
-def _catch_interrupt() -> Iterator[threading.Event]:
+def catch_interrupt() -> Iterator[threading.Event]:
     """Turn the first Ctrl-C into an event, so that no pass is torn apart; the second one raises."""
     event = threading.Event()
     if threading.current_thread() is not threading.main_thread():

@@ -49,14 +49,29 @@ class LinearClassifier(ClassifierMixin, StructuralEstimator):
     ) -> tuple[Matrix, np.ndarray, np.ndarray, np.ndarray]:
         """Checked rows, classes, class codes and weights."""
         matrix = as_matrix(X)
+        return matrix, *self._labelled(y, matrix.shape[0], sample_weight)
+
+    def _labelled(
+        self, y: Any, n: int, sample_weight: Any, unit: str = "row"
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Classes, class codes and weights of n rows, or of what else has a class."""
         if y is None:
             raise InvalidData(
                 f"{type(self).__name__} requires y to be passed, but the target y is None"
             )
-        classes, codes = class_index(as_labels(y, matrix.shape[0]))
-        weight = check_sample_weight(sample_weight, len(codes))
+        classes, codes = class_index(as_labels(y, n, unit=unit))
+        weight = check_sample_weight(sample_weight, n, unit=f"{unit} of X")
         weight = weight * class_weights(self.class_weight, classes, codes, weight)[codes]
-        return matrix, classes, codes, weight
+        return classes, codes, weight
+
+    def _two(self, classes: np.ndarray) -> np.ndarray:
+        """The classes, if they are two."""
+        if len(classes) != 2:
+            raise InvalidData(
+                f"Only binary classification is supported by {type(self).__name__}, y has "
+                f"{len(classes)} classes: use MulticlassSVM"
+            )
+        return classes
 
     def _split(self, w: np.ndarray, columns: int) -> dict[str, np.ndarray]:
         """`coef_` and `intercept_` from w, which is (features and bias) x columns."""
@@ -75,13 +90,18 @@ class LinearClassifier(ClassifierMixin, StructuralEstimator):
     def _scores(self, X: Any) -> np.ndarray:
         """Scores of all classes, of the type of X."""
         matrix = self._matrix(X, finite=False)
+        scores = self._row_scores(matrix)
+        # NaN and infinity in X show in the scores, which are far fewer.
+        if not np.isfinite(scores).all():
+            self._matrix(X)
+        return scores
+
+    def _row_scores(self, matrix: Matrix) -> np.ndarray:
+        """Scores of all classes of checked rows."""
         with np.errstate(invalid="ignore", over="ignore"):
             coef = self.coef_.T.astype(matrix.dtype, copy=False)
             scores = safe_sparse_dot(matrix, coef, dense_output=True)
             scores += self.intercept_.astype(matrix.dtype, copy=False)
-        # NaN and infinity in X show in the scores, which are far fewer.
-        if not np.isfinite(scores).all():
-            self._matrix(X)
         return scores
 
 
@@ -127,14 +147,9 @@ class BinarySVM(LinearClassifier):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit rows X to two classes y."""
         matrix, classes, codes, weight = self._blocks(X, y, sample_weight)
-        if len(classes) != 2:
-            raise InvalidData(
-                "Only binary classification is supported by BinarySVM, y has "
-                f"{len(classes)} classes: use MulticlassSVM"
-            )
-        columns = columns_of(X, matrix)
+        columns = columns_of(X, matrix) | {"classes_": self._two(classes)}
         w, fitted = self._train(Scalar(self._bias), Checked(matrix), 2.0 * codes - 1.0, weight)
-        return self._keep(fitted | columns | {"classes_": classes} | self._split(w, 1))
+        return self._keep(fitted | columns | self._split(w, 1))
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Signed scores: positive for `classes_[1]`."""

@@ -4,6 +4,7 @@ from taut.structures.bags import Bags
 from taut.structures.base import Blocks, CompiledStructure, Structure
 from taut.structures.chain import Chain
 from taut.structures.check import check_structure
+from taut.structures.latent import LatentStructure
 from taut.structures.multiclass import Multiclass
 from taut.structures.scalar import Scalar
 from taut.structures.slack_rescaled import SlackRescaled
@@ -13,6 +14,7 @@ __all__ = [
     "Blocks",
     "Chain",
     "CompiledStructure",
+    "LatentStructure",
     "Multiclass",
     "Scalar",
     "SlackRescaled",
