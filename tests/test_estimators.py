@@ -291,6 +291,22 @@ def test_slack_rescaling_of_ones_own_structure():
     assert model.predict(ROWS) == same.predict(ROWS)
     assert model.score(ROWS, TAGS) == same.score(ROWS, TAGS)
     assert_array_equal(clone(model).fit(ROWS, TAGS).coef_, model.coef_)
+    model.set_params(warm_start=True).fit(ROWS, TAGS)
+    with pytest.raises(InvalidData, match="other data"):
+        model.fit(ROWS, TAGS[::-1])
+
+
+def test_slack_rescaling_in_single_precision_and_threads():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(300, 5)).astype(np.float32)
+    y = np.argmax(rows[:, :3] + rng.normal(size=(300, 3)), axis=1)
+    model = MulticlassSVM(cost=COST, rescaling="slack", C=0.1, random_state=0)
+    double = clone(model).set_params(tol=1e-6).fit(rows.astype(float), y).certificate_
+    for n_jobs in (1, 2):
+        single = clone(model).set_params(n_jobs=n_jobs).fit(rows, y).certificate_
+        assert single.relative_gap <= 1e-3
+        assert single.dual <= double.primal
+        assert double.dual <= single.primal
 
 
 SEQUENCE_FORMS = {
