@@ -397,7 +397,7 @@ def test_too_few_rounds_warn():
 
 
 def test_too_few_passes_warn():
-    with pytest.warns(NotConverged, match=r"raise max_iter, or tol\. The bounds are"):
+    with pytest.warns(NotConverged, match=r"max_iter=2 passes .* or tol\. The bounds are"):
         model = LatentSVM(C=3.0, tol=1e-9, max_iter=2, random_state=0).fit(X, y)
     assert model.certificate_.status is Status.MAX_ITER
     assert_never_rises(model.rounds_)
@@ -478,6 +478,11 @@ def test_a_worse_round_is_not_accepted():
     assert_allclose(bad.rounds["objective"][0], good.rounds["objective"][-1])
     assert bad.certificate.primal == bad.rounds["objective"][0]
     assert bad.certificate.dual <= bad.certificate.primal
+    # What decides is the gap of the weights that are kept.
+    reached = bad.certificate.relative_gap
+    for tol, status in ((1.01 * reached, Status.CONVERGED), (0.99 * reached, Status.MAX_ITER)):
+        again = alternate(latent, tol=tol, max_iter=1, start=good.w, random_state=0)
+        assert again.certificate.status is status
 
 
 # Going on

@@ -146,7 +146,7 @@ def alternate(
     if not 0.0 <= round_tol < math.inf:
         raise InvalidData(f"round_tol = {round_tol}: it must be 0 or more, and finite")
     solver, callbacks = solver or DualCoordinate(), list(callbacks)
-    run = _Alternation(latent, start, np.random.default_rng(random_state))
+    run = _Alternation(latent, start, tol, np.random.default_rng(random_state))
     file = None
     if checkpoint is not None:
         file = CheckpointFile(checkpoint, run.fingerprint(solver))
@@ -179,16 +179,21 @@ def alternate(
     finally:
         for callback in callbacks:
             getattr(callback, "close", lambda: None)()
-    return run.result(status, tol)
+    return run.result(status)
 
 
 class _Alternation:
     """The best w so far, the convex problem at it, and what led there."""
 
     def __init__(
-        self, latent: LatentProblem, start: np.ndarray | None, rng: np.random.Generator
+        self,
+        latent: LatentProblem,
+        start: np.ndarray | None,
+        tol: float,
+        rng: np.random.Generator,
     ) -> None:
         self.latent = latent
+        self.tol = tol
         self.rng = rng
         self.w = start
         self.problem = latent.first()
@@ -229,8 +234,10 @@ class _Alternation:
         if self.w is None or primal <= self.objective * (1.0 + _ROUNDING):
             self.w = result.w
             self.problem = self.latent.at(self.w)
-        else:  # no worse for this problem, whose dual bound holds for every w
+        else:  # better for this problem, whose dual bound holds for every w
             certificate = replace(certificate, primal=self.objective)
+            if certificate.status is Status.MAX_ITER and certificate.relative_gap <= self.tol:
+                certificate = replace(certificate, status=Status.CONVERGED)
         self.certificate, self.before = certificate, self.objective
         self.objective = self.problem.primal(self.w)
         self.history.records += records
@@ -258,14 +265,19 @@ class _Alternation:
             return self.certificate.status
         return Status.MAX_ROUNDS if len(self.rounds) >= max_rounds else None
 
-    def result(self, status: Status, tol: float) -> LatentResult:
+    def result(self, status: Status) -> LatentResult:
         """What the caller gets."""
         assert self.certificate is not None
         assert self.w is not None
+        in_round = status is Status.MAX_ITER  # the limit is one of each round
         message = status.value.format(
-            relative_gap=self.certificate.relative_gap, tol=tol, passes=len(self.history),
-            seconds=self.seconds, rounds=len(self.rounds), changed=self.rounds.records[-1].changed,
-        )  # fmt: skip
+            relative_gap=self.certificate.relative_gap,
+            tol=self.tol,
+            passes=self.certificate.passes if in_round else len(self.history),
+            seconds=self.seconds,
+            rounds=len(self.rounds),
+            changed=self.rounds.records[-1].changed,
+        )
         certificate = replace(
             self.certificate,
             status=status,
