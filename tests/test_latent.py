@@ -516,6 +516,9 @@ def test_checkpoint_resumes(tmp_path):
         assert_array_equal(model.rounds_["objective"], whole.rounds_["objective"])
         assert_array_equal(model.history_["dual"], whole.history_["dual"])
         assert model.certificate_.primal == whole.certificate_.primal
+    closer = LatentSVM(**settings, tol=1e-8, checkpoint=keep).fit(X, y)
+    assert closer.certificate_.relative_gap <= 1e-8
+    assert_never_rises(closer.rounds_)
     with pytest.raises(InvalidFile, match="another run"):
         LatentSVM(**settings | {"C": 1.0}, checkpoint=keep).fit(X, y)
 

@@ -173,7 +173,7 @@ def alternate(
                     status = result.certificate.status
                 else:
                     if file is not None and (status is not None or file.due()):
-                        file.save(*run.snapshot())
+                        file.save_if_possible(*run.snapshot())
                     if status is None and interrupted.is_set():
                         status = Status.INTERRUPTED
     finally:
@@ -314,7 +314,9 @@ class _Alternation:
         self.rng.bit_generator.state = meta["random"]
         self.history = History.from_dict(meta["history"])
         self.rounds = Rounds.from_dict(meta["rounds"])
-        self.certificate = Certificate.from_dict(meta["certificate"])
+        certificate = Certificate.from_dict(meta["certificate"])
+        # A gap that is too large by now, under another tol or max_iter, asks for one more round.
+        self.certificate = certificate if certificate.relative_gap <= self.tol else None
         for name, value in meta["numbers"].items():
             setattr(self, name, type(getattr(self, name))(value))
 

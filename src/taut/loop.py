@@ -9,7 +9,6 @@ import os
 import signal
 import threading
 import time
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -220,7 +219,7 @@ class _Run:
                     elif self.iteration >= max_iter:
                         status = Status.MAX_ITER
                 if file is not None and (status is not None or file.due()):
-                    self.save(file)
+                    file.save_if_possible(*self.snapshot())
             if status not in (Status.CONVERGED, Status.STALLED):
                 self.verify()
                 status = self.verdict() or status
@@ -364,18 +363,6 @@ class _Run:
         """The dual point, and the data that it belongs to."""
         digest = np.frombuffer(self.problem.data_digest, dtype=np.uint8)
         return self.state.arrays() | {_DIGEST: digest, "best_w": self.best_w}
-
-    def save(self, file: CheckpointFile) -> None:
-        """Save a checkpoint; a full disk is no reason to lose the run."""
-        try:
-            file.save(*self.snapshot())
-        except OSError as error:
-            warnings.warn(
-                f"the checkpoint {file.path} could not be written ({error}): training goes on "
-                "without it; make room or give another path",
-                RuntimeWarning,
-                stacklevel=4,
-            )
 
     def snapshot(self) -> tuple[Arrays, dict[str, Any]]:
         """All that is needed to go on exactly from here."""
