@@ -4,6 +4,7 @@ A case is a problem small enough to enumerate. Its blocks can be repeated and le
 with psi and losses from `reference`, in the layout of w that the library uses.
 """
 
+import dataclasses
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,8 +14,15 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from own_structures import CompiledTags, CompiledTagsWithInner, Tags
+from own_structures import (
+    CompiledTags,
+    CompiledTagsWithInner,
+    ListedCompiledTags,
+    ListedTags,
+    Tags,
+)
 from reference import (
+    bags_blocks,
     binary_blocks,
     chain_blocks,
     multiclass_blocks,
@@ -23,10 +31,20 @@ from reference import (
     pairwise_blocks,
     pairwise_labels,
     regression_blocks,
+    slack_blocks,
 )
 from taut import Problem
 from taut.solvers import DualCoordinate, OnlineCache
-from taut.structures import Chain, Multiclass, NdcgRanking, PairwiseRanking, Regression, Scalar
+from taut.structures import (
+    Bags,
+    Chain,
+    Multiclass,
+    NdcgRanking,
+    PairwiseRanking,
+    Regression,
+    Scalar,
+    SlackRescaled,
+)
 
 
 @dataclass(frozen=True)
@@ -35,6 +53,7 @@ class Case:
 
     `pack` turns lists of x and y into what the structure takes, `enumerated` into psi and losses;
     `labels` gives all labels of a block, in the order of psi, as int32 rows or as the user's own.
+    Predictions are those of the case `base`, where there is one.
     """
 
     structure: Any
@@ -43,6 +62,7 @@ class Case:
     pack: Callable
     enumerated: Callable
     labels: Callable
+    base: Any = None
 
     @property
     def n_blocks(self):
@@ -173,9 +193,34 @@ def ndcg(kind=np.asarray, k=10):
     )
 
 
+def _stack(kind, xs):
+    """Matrices as one of some kind, and where each begins."""
+    return kind(np.vstack(xs)), np.cumsum([0] + [len(x) for x in xs])
+
+
+def bags(kind=np.asarray, bias=0.0):
+    rng = np.random.default_rng(6)
+    lengths = (1, 4, 2, 3, 3, 1, 2, 5)
+    ys = [0, -1, 1, -1, 2, -1, 0, -1]
+
+    def labels(i):
+        candidates = [0, *range(1, lengths[i] + 1)] if ys[i] < 0 else [ys[i] + 1, 0]
+        return np.array(candidates, dtype=np.int32)[:, None]
+
+    return Case(
+        Bags(bias),
+        [_sparse_rows(rng, length, 3) for length in lengths],
+        ys,
+        lambda xs, ys: (_stack(kind, xs), np.array(ys)),
+        lambda xs, ys: bags_blocks(xs, ys, bias),
+        labels,
+    )
+
+
 def tags(structure=CompiledTags, n_tags=3):
     rng = np.random.default_rng(4)
     plain = Tags(n_tags)
+    rows = np.array(plain.subsets, dtype=np.int32)
 
     def enumerated(xs, ys):
         phi = [np.array([plain.features(x, label) for label in plain.subsets]) for x in xs]
@@ -189,7 +234,29 @@ def tags(structure=CompiledTags, n_tags=3):
         [tuple(bits) for bits in rng.integers(2, size=(8, n_tags)).tolist()],
         lambda xs, ys: (np.array(xs), list(ys)),
         enumerated,
-        lambda i: plain.subsets if structure is Tags else np.array(plain.subsets, dtype=np.int32),
+        lambda i: plain.subsets if issubclass(structure, Tags) else rows,
+    )
+
+
+def slack(case):
+    """The same with its slacks rescaled."""
+    return dataclasses.replace(
+        case,
+        structure=SlackRescaled(case.structure),
+        enumerated=lambda xs, ys: slack_blocks(*case.enumerated(xs, ys)),
+        base=case,
+    )
+
+
+def with_truth(case):
+    """The same with the truth, label 0, among the labels of each block."""
+
+    def enumerated(xs, ys):
+        psi, losses = case.enumerated(xs, ys)
+        return [np.vstack([0.0 * p[:1], p]) for p in psi], [np.append(0.0, c) for c in losses]
+
+    return dataclasses.replace(
+        case, enumerated=enumerated, labels=lambda i: np.vstack([[[0]], case.labels(i)])
     )
 
 
@@ -223,9 +290,16 @@ STRUCTURES = {
     "ndcg": ndcg(),
     "ndcg-2": ndcg(k=2),
     "ndcg-csr-all": ndcg(_csr, k=None),
+    "bags": bags(),
+    "bags-csr-bias": bags(_csr, bias=0.5),
     "tags-plain": tags(Tags),
     "tags-compiled": tags(CompiledTags),
     "tags-inner": tags(CompiledTagsWithInner),
+    "scalar-slack": slack(with_truth(scalar(bias=0.5))),
+    "multiclass-slack": slack(multiclass(costs=True)),
+    "multiclass-csr-slack-bias": slack(multiclass(_csr, costs=True, bias=2.0)),
+    "tags-plain-slack": slack(tags(ListedTags)),
+    "tags-compiled-slack": slack(tags(ListedCompiledTags)),
 }
 
 SOLVERS = {

@@ -1,13 +1,31 @@
 """The example of a user's own structure, and a variant with inner products of its own."""
 
+import itertools
 import sys
 from pathlib import Path
+
+import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 
 from own_structure import CompiledTags, Tags
 
-__all__ = ["CompiledTags", "CompiledTagsWithInner", "Tags"]
+__all__ = ["CompiledTags", "CompiledTagsWithInner", "ListedCompiledTags", "ListedTags", "Tags"]
+
+
+class ListedTags(Tags):
+    """With all labels of an example, for slack rescaling."""
+
+    def labels(self, x):
+        return self.subsets
+
+
+class ListedCompiledTags(CompiledTags):
+    """The compiled twin."""
+
+    @property
+    def all_labels(self):
+        return np.array(list(itertools.product((0, 1), repeat=self.n_tags)), dtype=np.int32)
 
 
 class CompiledTagsWithInner(CompiledTags):

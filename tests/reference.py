@@ -172,6 +172,21 @@ def regression_blocks(
     return [np.array([x, -x]) for x in X], [np.array([y, -y]) - epsilon for y in targets]
 
 
+def bags_blocks(X: Blocks, chosen: np.ndarray, bias: float = 0.0) -> tuple[Blocks, Blocks]:
+    """The truth (psi = 0, loss 0) and the candidates of each bag, all of loss 1.
+
+    A negative bag (chosen = -1): psi = -(x, bias) of each instance. A positive one: psi = (x, bias)
+    of the chosen instance.
+    """
+    psi, losses = [], []
+    for x, z in zip(X, chosen, strict=True):
+        x = _with_bias(x, bias)
+        candidates = -x if z < 0 else x[z][None, :]
+        psi.append(np.vstack([0 * x[:1], candidates]))
+        losses.append(np.append(0.0, np.ones(len(candidates))))
+    return psi, losses
+
+
 def chain_blocks(
     X: Blocks, codes: Blocks, n_labels: int, normalize: bool = False, boundary: bool = False
 ) -> tuple[Blocks, Blocks]:
@@ -255,6 +270,11 @@ def ndcg_labels(relevance: np.ndarray, k: int) -> np.ndarray:
     rankings = {tuple(min(r, k) for r in ranks) for ranks in itertools.permutations(range(n))}
     others = sorted(rankings) if len(set(relevance)) > 1 else []
     return np.array([(-1,) * n, *others], dtype=np.int32)
+
+
+def slack_blocks(psi: Blocks, losses: Blocks) -> tuple[Blocks, Blocks]:
+    """Slack rescaling: max_y l(y) (1 - <w, psi(y)>) has psi multiplied by the loss."""
+    return [c[:, None] * p for p, c in zip(psi, losses, strict=True)], losses
 
 
 def _with_bias(X: np.ndarray, bias: float) -> np.ndarray:

@@ -301,6 +301,8 @@ TABLE = [
         {"class_weight": dict.fromkeys("abc", 0)}, y=constant(list("abcabc"))),
     Bad("class_weight by another name", r"class_weight = 'even': give None, 'balanced' or a dict",
         CLASSES, {"class_weight": "even"}),
+    Bad("rescaling of neither", r"rescaling = 'both': give one of \('margin', 'slack'\)",
+        ("multiclass",), {"rescaling": "both"}),
     Bad("cost of other classes", r"cost has shape \(2, 2\), the 3 classes need \(3, 3\)",
         ("multiclass",), {"cost": 1 - np.eye(2)}),
     Bad("cost of one dimension", r"cost has shape \(3,\), the 3 classes need \(3, 3\)",

@@ -22,7 +22,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC, LinearSVR
 
 import taut
-from own_structures import Tags
+from own_structures import ListedTags, Tags
 from reference import (
     binary_blocks,
     chain_blocks,
@@ -31,6 +31,7 @@ from reference import (
     pairwise_blocks,
     primal,
     regression_blocks,
+    slack_blocks,
     solve_qp,
 )
 from taut import (
@@ -47,7 +48,7 @@ from taut import (
 )
 from taut.errors import InvalidData, InvalidFile, InvalidType, NotConverged
 from taut.solvers import DualCoordinate
-from taut.structures import Multiclass
+from taut.structures import Multiclass, SlackRescaled
 
 TIGHT = {"tol": 1e-9, "max_iter": 5000, "random_state": 0}
 
@@ -139,7 +140,8 @@ def reference_blocks(model):
         return binary_blocks(ROWS, np.where(CODES > 0, 1, -1), bias)
     if isinstance(model, MulticlassSVM):
         bias = model.intercept_scaling if model.fit_intercept else 0.0
-        return multiclass_blocks(ROWS, CODES, 3, model.cost, bias)
+        blocks = multiclass_blocks(ROWS, CODES, 3, model.cost, bias)
+        return slack_blocks(*blocks) if model.rescaling == "slack" else blocks
     if isinstance(model, RegressionSVM):
         bias = model.intercept_scaling if model.fit_intercept else 0.0
         return regression_blocks(ROWS, TARGETS, model.epsilon, bias)
@@ -297,11 +299,49 @@ def test_class_weight_takes_labels_of_any_type(labels, class_weight):
 
 @pytest.mark.parametrize("form", ["dense", "csr_matrix"])
 @pytest.mark.parametrize("bias", [0.0, 1.0, 2.5])
+@pytest.mark.parametrize("rescaling", ["margin", "slack"])
 @pytest.mark.parametrize("cost", [COST, COST.T.tolist(), 2 - 2 * np.eye(3)])
-def test_optimum_with_costs(cost, bias, form):
+def test_optimum_with_costs(cost, rescaling, bias, form):
     case = CASES["multiclass"]
-    model = case.new(cost=cost, fit_intercept=bias > 0, intercept_scaling=bias or 1.0, **TIGHT)
+    model = case.new(cost=cost, rescaling=rescaling, **TIGHT)
+    model.set_params(fit_intercept=bias > 0, intercept_scaling=bias or 1.0)
     assert_optimal(model.fit(FORMS[form](ROWS), case.y))
+
+
+def test_rescaling_changes_nothing_where_costs_are_one():
+    margin, slack, given = (
+        CASES["multiclass"].fit(**TIGHT, **settings)
+        for settings in ({}, {"rescaling": "slack"}, {"rescaling": "slack", "cost": 1 - np.eye(3)})
+    )
+    assert_array_equal(slack.coef_, margin.coef_)
+    assert_allclose(given.coef_, margin.coef_, atol=1e-4)
+
+
+def test_slack_rescaling_of_ones_own_structure():
+    model = StructuredSVM(SlackRescaled(ListedTags(3)), C=0.7, **TIGHT).fit(ROWS, TAGS)
+    same = CASES["structured"].fit()
+    psi, losses = slack_blocks(*reference_blocks(same))
+    assert_allclose(model.certificate_.primal, solve_qp(psi, losses, np.full(15, 0.7))[0])
+    same.coef_ = model.coef_
+    assert model.predict(ROWS) == same.predict(ROWS)
+    assert model.score(ROWS, TAGS) == same.score(ROWS, TAGS)
+    assert_array_equal(clone(model).fit(ROWS, TAGS).coef_, model.coef_)
+    model.set_params(warm_start=True).fit(ROWS, TAGS)
+    with pytest.raises(InvalidData, match="other data"):
+        model.fit(ROWS, TAGS[::-1])
+
+
+def test_slack_rescaling_in_single_precision_and_threads():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(300, 5)).astype(np.float32)
+    y = np.argmax(rows[:, :3] + rng.normal(size=(300, 3)), axis=1)
+    model = MulticlassSVM(cost=COST, rescaling="slack", C=0.1, random_state=0)
+    double = clone(model).set_params(tol=1e-6).fit(rows.astype(float), y).certificate_
+    for n_jobs in (1, 2):
+        single = clone(model).set_params(n_jobs=n_jobs).fit(rows, y).certificate_
+        assert single.relative_gap <= 1e-3
+        assert single.dual <= double.primal
+        assert double.dual <= single.primal
 
 
 SEQUENCE_FORMS = {

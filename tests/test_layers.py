@@ -26,6 +26,7 @@ LAYERS = [
     ["streamed"],
     ["solvers", "checkpoint"],
     ["loop"],
+    ["alternation"],
     ["estimators"],
     ["cli"],
 ]

@@ -8,6 +8,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from taut import (
     BinarySVM,
     ChainSVM,
+    LatentStructure,
+    LatentStructuredSVM,
+    LatentSVM,
     MulticlassSVM,
     RankSVM,
     RegressionSVM,
@@ -35,29 +38,40 @@ class Sign(Structure):
         return max((-1, 1), key=value)
 
 
+class LatentSign(Sign, LatentStructure):
+    """The same with nothing latent in it."""
+
+    def complete(self, x, truth, w=None):
+        return truth
+
+
 # Repeated rows and doubled weights are the same problem; how close two solutions of it are is what
 # tol says, and the checks ask for seven digits.
 TIGHT = {"tol": 1e-9, "max_iter": 3000}
 
 PER_SEQUENCE = "weights belong to sequences, and one stacked array without lengths is one sequence"
 PER_QUERY = "weights belong to queries, and one stacked array without lengths is one query"
-LISTS = "a list holds sequences, not rows"
+LISTS = "a list holds sequences or bags, not rows"
 NEIGHBOURS = "a label depends on its neighbours, so rows cannot be reordered or left out"
 
 ANYTHING = "examples are whatever the structure takes, not rows of a matrix"
 
+STRUCTURED = {
+    "check_complex_data": ANYTHING,
+    "check_estimators_empty_data_messages": ANYTHING,
+    "check_estimators_nan_inf": ANYTHING,
+    "check_sample_weights_not_an_array": ANYTHING,
+    "check_estimator_sparse_array": ANYTHING,
+    "check_estimator_sparse_matrix": ANYTHING,
+    "check_fit2d_predict1d": ANYTHING,
+    "check_n_features_in": ANYTHING,
+    "check_n_features_in_after_fitting": ANYTHING,
+}
+
 EXPECTED = {
-    StructuredSVM: {
-        "check_complex_data": ANYTHING,
-        "check_estimators_empty_data_messages": ANYTHING,
-        "check_estimators_nan_inf": ANYTHING,
-        "check_sample_weights_not_an_array": ANYTHING,
-        "check_estimator_sparse_array": ANYTHING,
-        "check_estimator_sparse_matrix": ANYTHING,
-        "check_fit2d_predict1d": ANYTHING,
-        "check_n_features_in": ANYTHING,
-        "check_n_features_in_after_fitting": ANYTHING,
-    },
+    StructuredSVM: STRUCTURED,
+    LatentStructuredSVM: STRUCTURED,
+    LatentSVM: {"check_classifiers_train": LISTS},
     RankSVM: {
         "check_sample_weights_pandas_series": PER_QUERY,
         "check_sample_weights_not_an_array": PER_QUERY,
@@ -87,7 +101,16 @@ EXPECTED = {
 
 @pytest.mark.filterwarnings("ignore::taut.errors.NotConverged")  # some checks set max_iter to 5
 @parametrize_with_checks(
-    [BinarySVM(), MulticlassSVM(), RegressionSVM(), RankSVM(), ChainSVM(), StructuredSVM(Sign())],
+    [
+        BinarySVM(),
+        MulticlassSVM(),
+        RegressionSVM(),
+        RankSVM(),
+        ChainSVM(),
+        StructuredSVM(Sign()),
+        LatentSVM(),
+        LatentStructuredSVM(LatentSign()),
+    ],
     expected_failed_checks=lambda estimator: EXPECTED.get(type(estimator), {}),
 )
 def test_scikit_learn(estimator, check):

@@ -7,9 +7,9 @@ from numpy.testing import assert_allclose
 
 from cases import STRUCTURES, tags
 from own_structures import CompiledTags, CompiledTagsWithInner, Tags
-from taut import check_structure
+from taut import Structure, check_structure
 from taut.errors import InvalidData, InvalidStructure
-from taut.structures import Chain, Multiclass, Scalar
+from taut.structures import Chain, Multiclass, Scalar, SlackRescaled
 from taut.structures.multiclass import project_on_simplex
 
 
@@ -34,7 +34,7 @@ def test_hinges_equal_enumeration(case, rng):
 
 def test_predictions_equal_enumeration(case, rng):
     data = case.problem().data
-    psi, _losses = case.reference
+    psi, _losses = (case.base or case).reference
     for w in weights(case, rng):
         for i, predicted in enumerate(data.predict(w)):
             margins = dict(zip(map(key, user_labels(case, i)), psi[i] @ w, strict=True))
@@ -45,7 +45,7 @@ def test_predictions_equal_enumeration(case, rng):
 def user_labels(case, i):
     """Labels of block i as predictions show them."""
     rows = case.labels(i)
-    if isinstance(case.structure, Tags):
+    if isinstance(case.structure, Structure):
         return rows
     return case.structure.decode(rows.ravel(), rows.shape[1] * np.arange(len(rows) + 1))
 
@@ -61,12 +61,33 @@ def test_threads_change_nothing(case, rng):
 
 
 def candidates(case):
-    return (lambda x: case.structure.subsets) if isinstance(case.structure, Tags) else case.labels
+    return (lambda x: case.labels(0)) if isinstance(case.structure, Structure) else case.labels
 
 
 def test_structures_keep_the_laws(case):
     check_structure(case.structure, *case.data(), candidates=candidates(case), n_examples=9)
     check_structure(case.structure, *case.data())
+
+
+@pytest.mark.parametrize(
+    ("structure", "message"),
+    [
+        (Chain(2), r"Chain has no all_labels, which exact_step and slack rescaling need: return"),
+        (
+            Tags(2),
+            r"Tags has no labels\(x\), and slack rescaling needs all labels .*: write it",
+        ),
+    ],
+)
+def test_what_cannot_be_enumerated_is_not_rescaled(structure, message):
+    with pytest.raises(InvalidStructure, match=message):
+        SlackRescaled(structure)
+
+
+def test_labels_of_another_size_are_not_rescaled():
+    structure = type("Spoilt", (Multiclass,), {"all_labels": np.zeros((4, 2), dtype=np.int32)})(4)
+    with pytest.raises(InvalidStructure, match=r"Spoilt\.all_labels has shape \(4, 2\), the label"):
+        SlackRescaled(structure).encode(*STRUCTURES["multiclass"].data())
 
 
 # Broken plain structures, one for each law.

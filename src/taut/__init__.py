@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from taut.estimators import (
         BinarySVM,
         ChainSVM,
+        LatentStructuredSVM,
+        LatentSVM,
         MulticlassSVM,
         RankSVM,
         RegressionSVM,
@@ -22,9 +24,9 @@ if TYPE_CHECKING:
     from taut.loop import solve
     from taut.problem import Problem
     from taut.regularizer import Regularizer
-    from taut.result import Certificate, History, Record, Result, Status
+    from taut.result import Certificate, History, Record, Result, Round, Rounds, Status
     from taut.streamed import StreamedProblem
-    from taut.structures import CompiledStructure, Structure, check_structure
+    from taut.structures import CompiledStructure, LatentStructure, Structure, check_structure
 
 __version__ = "0.1.0"
 
@@ -35,6 +37,9 @@ _HOME = {
     "Checkpoint": "checkpoint",
     "CompiledStructure": "structures",
     "History": "result",
+    "LatentSVM": "estimators",
+    "LatentStructure": "structures",
+    "LatentStructuredSVM": "estimators",
     "MulticlassSVM": "estimators",
     "Problem": "problem",
     "RankSVM": "estimators",
@@ -42,6 +47,8 @@ _HOME = {
     "RegressionSVM": "estimators",
     "Regularizer": "regularizer",
     "Result": "result",
+    "Round": "result",
+    "Rounds": "result",
     "Status": "result",
     "StreamedProblem": "streamed",
     "Structure": "structures",
@@ -58,6 +65,9 @@ __all__ = [
     "Checkpoint",
     "CompiledStructure",
     "History",
+    "LatentSVM",
+    "LatentStructure",
+    "LatentStructuredSVM",
     "MulticlassSVM",
     "Problem",
     "RankSVM",
@@ -65,6 +75,8 @@ __all__ = [
     "RegressionSVM",
     "Regularizer",
     "Result",
+    "Round",
+    "Rounds",
     "Status",
     "StreamedProblem",
     "Structure",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -82,3 +83,15 @@ class CheckpointFile:
         """Replace the file."""
         files.write(self.path, _KIND, arrays, meta | {"fingerprint": self.fingerprint})
         self.written = time.monotonic()
+
+    def save_if_possible(self, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> None:
+        """Replace the file; a full disk is no reason to lose the run."""
+        try:
+            self.save(arrays, meta)
+        except OSError as error:
+            warnings.warn(
+                f"the checkpoint {self.path} could not be written ({error}): training goes on "
+                "without it; make room or give another path",
+                RuntimeWarning,
+                stacklevel=4,
+            )

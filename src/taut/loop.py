@@ -8,7 +8,6 @@ import os
 import signal
 import threading
 import time
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -195,7 +194,7 @@ class _Run:
         began = time.perf_counter() - self.seconds
         deadline = math.inf if time_limit is None else began + self.seconds + time_limit
 
-        with _catch_interrupt() as interrupted:
+        with catch_interrupt() as interrupted:
 
             def keep_going() -> bool:
                 return not interrupted.is_set() and time.perf_counter() < deadline
@@ -225,7 +224,7 @@ class _Run:
                     elif self.iteration >= max_iter:
                         status = Status.MAX_ITER
                 if file is not None and (status is not None or file.due()):
-                    self.save(file)
+                    file.save_if_possible(*self.snapshot())
             if status not in (Status.CONVERGED, Status.STALLED):
                 self.verify()
                 status = self.verdict() or status
@@ -385,18 +384,6 @@ class _Run:
             "best_w": self.best_w,
         }
 
-    def save(self, file: CheckpointFile) -> None:
-        """Save a checkpoint; a full disk is no reason to lose the run."""
-        try:
-            file.save(*self.snapshot())
-        except OSError as error:
-            warnings.warn(
-                f"the checkpoint {file.path} could not be written ({error}): training goes on "
-                "without it; make room or give another path",
-                RuntimeWarning,
-                stacklevel=4,
-            )
-
     def snapshot(self) -> tuple[Arrays, dict[str, Any]]:
         """All that is needed to go on exactly from here."""
         arrays = {f"state.{name}": array for name, array in self.state.arrays().items()}
@@ -439,7 +426,7 @@ _NUMBERS = (
 
 
 @contextmanager
-def _catch_interrupt() -> Iterator[threading.Event]:
+def catch_interrupt() -> Iterator[threading.Event]:
     """Turn the first Ctrl-C into an event, so that no pass is torn apart; the second one raises."""
     event = threading.Event()
     if threading.current_thread() is not threading.main_thread():

@@ -64,6 +64,17 @@ def _prediction_losses(oracles):
     return prediction_losses
 
 
+def _completions(oracles):
+    complete = oracles.complete
+
+    def completions(data, offsets, w, work, first, last, out):
+        """Give the truths in the flat array `out` their best latent parts."""
+        for i in range(first, last):
+            complete(data, i, w, work, out[offsets[i] : offsets[i + 1]])
+
+    return completions
+
+
 class CompiledData:
     """A compiled structure bound to data: loops with its oracles inside, over batches of blocks.
 
@@ -161,8 +172,21 @@ class CompiledData:
 
     def labels(self, w: np.ndarray, n_jobs: int = 1) -> np.ndarray:
         """The highest scoring labels of all blocks one after the other; no padding in w."""
-        blocks, out = self.blocks, np.empty(self.blocks.offsets[-1], dtype=np.int32)
-        kernel, padded = self.kernel(_argmaxes), self.pad(w)
+        return self._write(_argmaxes, np.empty_like(self.blocks.truth), w, n_jobs)
+
+    def completed(self, w: np.ndarray, n_jobs: int = 1) -> Sequence[Any]:
+        """The truths with their best latent parts, for weights without padding."""
+        labels = self._write(_completions, self.blocks.truth.copy(), w, n_jobs)
+        return self.structure.decode(labels, self.blocks.offsets)
+
+    def n_changed(self, other: Any) -> int:
+        """Blocks whose truth is another in other data of the same blocks."""
+        blocks, differs = self.blocks, self.blocks.truth != other.blocks.truth
+        return int(np.count_nonzero(np.add.reduceat(differs, blocks.offsets[:-1])))
+
+    def _write(self, make: Callable, out: np.ndarray, w: np.ndarray, n_jobs: int) -> np.ndarray:
+        """Let the loop that `make` builds write the labels of all blocks."""
+        blocks, kernel, padded = self.blocks, self.kernel(make), self.pad(w)
 
         def run(first: int, last: int) -> None:
             work = aligned_zeros(blocks.work_size, w.dtype)
@@ -170,6 +194,11 @@ class CompiledData:
 
         in_threads(run, *ranges(self.n_blocks, n_jobs))
         return out
+
+
+def _plain(data: Any) -> Any:
+    """Data as it is indexed by number: a data frame is by name."""
+    return data.to_numpy() if hasattr(data, "to_numpy") else data
 
 
 class PythonData:
@@ -185,15 +214,16 @@ class PythonData:
         regularizer: Regularizer | None = None,
     ) -> None:
         self.structure = structure
-        self.X = X.to_numpy() if hasattr(X, "to_numpy") else X  # a data frame is indexed by name
-        self.truth = y.to_numpy() if hasattr(y, "to_numpy") else y
+        self.X, self.truth = _plain(X), _plain(y)
         self.n_blocks = len(X)
         if self.n_blocks == 0:
             raise InvalidData("X has 0 sample(s), a minimum of 1 is required: give some examples")
+        if y is not None and len(y) != len(X):
+            raise InvalidData(f"X has {len(X)} examples, y has {len(y)}: give one label to each")
+        if isinstance(structure, Structure):
+            self.X = structure.examples(self.X, self.truth)
         if y is None:
             return
-        if len(y) != len(X):
-            raise InvalidData(f"X has {len(X)} examples, y has {len(y)}: give one label to each")
         self.n_features = self.size = self.reads = len(self.features(0, self.truth[0]))
         self.prior = (regularizer or Regularizer()).check(self.n_features)
 
@@ -267,6 +297,11 @@ class PythonData:
         pairs = zip(self.truth, self.predict(w), strict=True)
         return np.array([self.structure.loss(truth, label) for truth, label in pairs])
 
+    def n_changed(self, other: Any) -> int:
+        """Blocks whose truth has other features in other data of the same blocks."""
+        pairs = zip(self.arrays(), other.arrays(), strict=True)
+        return sum(not np.array_equal(mine, others) for mine, others in pairs)
+
 
 def bind(
     structure: Structure | CompiledStructure,
@@ -278,6 +313,21 @@ def bind(
     if isinstance(structure, CompiledStructure):
         return CompiledData(structure, structure.encode(X, y), regularizer)
     return PythonData(structure, X, y, regularizer)
+
+
+def complete(
+    structure: Any, X: Any, y: Any, w: np.ndarray | None = None, n_jobs: int = 1
+) -> Sequence[Any]:
+    """The truths y with their best latent parts under w; with a first guess without w."""
+    if isinstance(structure, CompiledStructure):
+        return (
+            y if w is None else CompiledData(structure, structure.encode(X, y)).completed(w, n_jobs)
+        )
+    if len(y) != len(X):
+        raise InvalidData(f"X has {len(X)} examples, y has {len(y)}: give one label to each")
+    pairs = zip(_plain(X), _plain(y), strict=True)
+    guess = () if w is None else (w,)
+    return [structure.complete(x, truth, *guess) for x, truth in pairs]
 
 
 @functools.cache

@@ -154,7 +154,7 @@ def through_scaling(oracles: Oracles, allocates: bool) -> Oracles:
     """
     inside: tuple[Any, ...] = tuple(oracle and helper(oracle, allocates) for oracle in oracles)
     ask_for, prepare_w, argmax_w, loss_of, score_w, add_psi, touch_w = inside[:7]
-    inner_w, step, add_psi_change = inside[7:]
+    inner_w, step, add_psi_change, _complete = inside[7:]
 
     def prefetch(data, i):
         ask_for(data[0], i)

@@ -8,7 +8,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -24,6 +24,10 @@ class Status(enum.Enum):
     TIME_LIMIT = (
         "Stopped by time_limit after {seconds:.1f} s with relative gap {relative_gap:.2g} > "
         "tol={tol:g}: raise time_limit, or tol."
+    )
+    MAX_ROUNDS = (
+        "Stopped after max_rounds={rounds} rounds, the last of which changed {changed} latent "
+        "values: raise max_rounds, or round_tol."
     )
     INTERRUPTED = (
         "Interrupted after {passes} passes with relative gap {relative_gap:.2g}: this is the best "
@@ -57,6 +61,8 @@ class Certificate:
         Wall-clock time of the fit.
     peak_memory : int or None
         Largest resident size of the process so far, in bytes; None where the system does not tell.
+    of : str
+        Which objective the bounds belong to.
 
     Examples
     --------
@@ -75,6 +81,7 @@ class Certificate:
     passes: int
     seconds: float
     peak_memory: int | None
+    of: str = "the objective"
 
     @property
     def gap(self) -> float:
@@ -129,6 +136,35 @@ class Record:
         return relative(self.primal, self.dual)
 
 
+@dataclass(frozen=True)
+class Round:
+    """One round of an alternation: latent values fixed, the convex problem solved.
+
+    Attributes
+    ----------
+    number : int
+        From 1.
+    objective : float
+        The latent objective after the round, with the latent values that are best then.
+    primal, dual : float
+        The certified bounds of the round's convex problem.
+    changed : int
+        Latent values that are others after the round than those it was solved with.
+    passes : int
+        Passes over the data in the round.
+    seconds : float
+        Since the fit began.
+    """
+
+    number: int
+    objective: float
+    primal: float
+    dual: float
+    changed: int
+    passes: int
+    seconds: float
+
+
 @dataclass
 class History:
     """Records of all passes; `history["dual"]` is a column as an array.
@@ -141,12 +177,13 @@ class History:
     array([2.])
     """
 
-    records: list[Record] = field(default_factory=list)
+    row: ClassVar[type] = Record
+    records: list[Any] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.records)
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[Any]:
         return iter(self.records)
 
     def __getitem__(self, column: str) -> np.ndarray:
@@ -156,18 +193,24 @@ class History:
         """Columns as lists of JSON values."""
         return {
             column.name: [_finite(getattr(record, column.name)) for record in self.records]
-            for column in fields(Record)
+            for column in fields(self.row)
         }
 
     @classmethod
-    def from_dict(cls, columns: dict[str, list]) -> History:
+    def from_dict(cls, columns: dict[str, list]) -> Self:
         """The inverse of `to_dict`, whatever the order of the columns."""
-        names = [column.name for column in fields(Record)]
+        names = [column.name for column in fields(cls.row)]
         rows = zip(*(columns[name] for name in names), strict=True)
         values: Iterator[list[Any]] = (
             [math.inf if value is None else value for value in row] for row in rows
         )
-        return cls([Record(**dict(zip(names, row, strict=True))) for row in values])
+        return cls([cls.row(**dict(zip(names, row, strict=True))) for row in values])
+
+
+class Rounds(History):
+    """The rounds of an alternation; `rounds["objective"]` is a column as an array."""
+
+    row = Round
 
 
 def _finite(value: float) -> float | None:

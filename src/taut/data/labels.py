@@ -82,12 +82,12 @@ def as_label_sequences(y: Any, offsets: np.ndarray, name: str = "y") -> np.ndarr
     return _objects(chain.from_iterable(y))
 
 
-def as_labels(y: Any, n: int, name: str = "y") -> np.ndarray:
-    """Labels of n rows as an array, typed if `y` is."""
+def as_labels(y: Any, n: int, name: str = "y", unit: str = "row") -> np.ndarray:
+    """Labels of n rows, or of what else has one, as an array, typed if `y` is."""
     labels = _flat(y, name)
     if len(labels) != n:
         raise InvalidData(
-            f"X has {n} rows, {name} has {len(labels)} labels: give one label to each"
+            f"X has {n} {unit}s, {name} has {len(labels)} labels: give one label to each"
         )
     return labels
 

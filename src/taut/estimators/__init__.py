@@ -9,20 +9,32 @@ from taut import files
 from taut.errors import InvalidData, InvalidFile
 from taut.estimators.base import _KIND, StructuralEstimator
 from taut.estimators.classification import BinarySVM, MulticlassSVM
+from taut.estimators.latent import LatentStructuredSVM, LatentSVM
 from taut.estimators.ranking import RankSVM
 from taut.estimators.regression import RegressionSVM
 from taut.estimators.sequences import ChainSVM
-from taut.estimators.structured import StructuredSVM
+from taut.estimators.structured import HasStructure, StructuredSVM
 
 ESTIMATORS: dict[str, type[StructuralEstimator]] = {
     estimator.__name__: estimator
-    for estimator in (BinarySVM, MulticlassSVM, RegressionSVM, ChainSVM, RankSVM, StructuredSVM)
+    for estimator in (
+        BinarySVM,
+        MulticlassSVM,
+        RegressionSVM,
+        ChainSVM,
+        RankSVM,
+        StructuredSVM,
+        LatentSVM,
+        LatentStructuredSVM,
+    )
 }
 
 __all__ = [
     "ESTIMATORS",
     "BinarySVM",
     "ChainSVM",
+    "LatentSVM",
+    "LatentStructuredSVM",
     "MulticlassSVM",
     "RankSVM",
     "RegressionSVM",
@@ -69,9 +81,9 @@ def load(path: str | os.PathLike, **parameters: Any) -> Any:
             f"{path} holds a model of class {name!r}, which this version of taut does not have: "
             "update taut"
         )
-    if name == "StructuredSVM" and "structure" not in parameters:
+    if issubclass(ESTIMATORS[name], HasStructure) and "structure" not in parameters:
         raise InvalidFile(
-            f"{path} holds the weights of a StructuredSVM, structures are not saved: "
+            f"{path} holds the weights of a {name}, structures are not saved: "
             "call taut.load(path, structure=...) with the structure it was fitted with"
         )
     unknown = sorted(parameters.keys() - ESTIMATORS[name]._get_param_names())

@@ -21,10 +21,11 @@ from taut.errors import InvalidData, InvalidFile, InvalidType, NotConverged
 from taut.loop import solve
 from taut.problem import Problem
 from taut.progress import progress_line
-from taut.result import Certificate, History, Record, Status
+from taut.result import Certificate, History, Record, Rounds, Status
 from taut.solvers import SOLVERS, Solver
 
 _KIND = "model"
+_WARNED = (Status.MAX_ITER, Status.TIME_LIMIT, Status.MAX_ROUNDS)
 
 TRAINING_PARAMETERS = """C : float, default=1.0
         Multiplies the sum of the losses: larger fits the training data more closely.
@@ -144,29 +145,32 @@ class StructuralEstimator(BaseEstimator):
         line = progress_line(self.verbose, self.tol)
         return [*given, *([line] if line else [])]
 
-    def _train(
-        self, structure: Any, X: Any, y: Any, sample_weight: np.ndarray | None
-    ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Solve the problem; w, and the fitted attributes that all estimators share."""
+    def _options(self) -> dict[str, Any]:
+        """The parameters of training, checked, as `solve` takes them."""
         for name in ("C", "tol", "max_iter"):
             check_number(name, getattr(self, name))
         if self.time_limit is not None:
             check_number("time_limit", self.time_limit)
-        solver, seed, callbacks = as_solver(self.solver), self._seed(), self._callbacks()
+        return {
+            "solver": as_solver(self.solver),
+            "tol": self.tol,
+            "max_iter": self.max_iter,
+            "time_limit": self.time_limit,
+            "random_state": self._seed(),
+            "callbacks": self._callbacks(),
+            "checkpoint": self.checkpoint,
+        }
+
+    def _train(
+        self, structure: Any, X: Any, y: Any, sample_weight: np.ndarray | None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """Solve the problem; w, and the fitted attributes that all estimators share."""
+        options = self._options()
         problem = Problem(
             structure, X, y, C=self.C, sample_weight=sample_weight, n_jobs=self._threads()
         )
-        result = solve(
-            problem,
-            solver,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            time_limit=self.time_limit,
-            callbacks=callbacks,
-            checkpoint=self.checkpoint,
-            start=getattr(self, "_state", None) if self.warm_start else None,
-            random_state=seed,
-        )
+        start = getattr(self, "_state", None) if self.warm_start else None
+        result = solve(problem, start=start, **options)
         fitted = {
             "certificate_": result.certificate,
             "history_": result.history,
@@ -183,7 +187,7 @@ class StructuralEstimator(BaseEstimator):
             delattr(self, name)
         self.__dict__.update(fitted)
         certificate = fitted["certificate_"]
-        if certificate.status in (Status.MAX_ITER, Status.TIME_LIMIT):
+        if certificate.status in _WARNED:
             warnings.warn(certificate.message, NotConverged, stacklevel=3)
         return self
 
@@ -238,6 +242,8 @@ def _encode(name: str, value: Any, tensors: dict[str, np.ndarray]) -> dict[str, 
         return {"labels": labels, "dtype": value.dtype.str}
     if isinstance(value, Certificate):
         return {"certificate": value.to_dict()}
+    if isinstance(value, Rounds):
+        return {"rounds": value.to_dict()}
     if isinstance(value, History):
         return {"history": value.to_dict()}
     if isinstance(value, Solver):
@@ -274,6 +280,7 @@ _DECODERS: dict[str, Callable[[dict[str, Any], dict[str, np.ndarray]], Any]] = {
     "labels": _labels,
     "certificate": lambda item, _: Certificate.from_dict(item["certificate"]),
     "history": lambda item, _: History.from_dict(item["history"]),
+    "rounds": lambda item, _: Rounds.from_dict(item["rounds"]),
     "solver": lambda item, _: SOLVERS[item["solver"]](**item["settings"]),
     "pairs": lambda item, _: {
         files.decode_label(key): files.decode_label(value) for key, value in item["pairs"]

@@ -13,7 +13,9 @@ from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
 from taut.estimators.base import columns_of, estimator
 from taut.estimators.linear import LinearEstimator
-from taut.structures import Multiclass, Scalar
+from taut.structures import Multiclass, Scalar, SlackRescaled
+
+_RESCALINGS = ("margin", "slack")
 
 
 @estimator
@@ -27,14 +29,29 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
     ) -> tuple[Matrix, np.ndarray, np.ndarray, np.ndarray]:
         """Checked rows, classes, class codes and weights."""
         matrix = as_matrix(X)
+        return matrix, *self._labelled(y, matrix.shape[0], sample_weight)
+
+    def _labelled(
+        self, y: Any, n: int, sample_weight: Any, unit: str = "row"
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Classes, class codes and weights of n rows, or of what else has a class."""
         if y is None:
             raise InvalidData(
                 f"{type(self).__name__} requires y to be passed, but the target y is None"
             )
-        classes, codes = class_index(as_labels(y, matrix.shape[0]))
-        weight = check_sample_weight(sample_weight, len(codes))
+        classes, codes = class_index(as_labels(y, n, unit=unit))
+        weight = check_sample_weight(sample_weight, n, unit=f"{unit} of X")
         weight = weight * class_weights(self.class_weight, classes, codes, weight)[codes]
-        return matrix, classes, codes, weight
+        return classes, codes, weight
+
+    def _two(self, classes: np.ndarray) -> np.ndarray:
+        """The classes, if they are two."""
+        if len(classes) != 2:
+            raise InvalidData(
+                f"Only binary classification is supported by {type(self).__name__}, y has "
+                f"{len(classes)} classes: use MulticlassSVM"
+            )
+        return classes
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of rows whose class is right."""
@@ -86,14 +103,9 @@ class BinarySVM(LinearClassifier):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit rows X to two classes y."""
         matrix, classes, codes, weight = self._blocks(X, y, sample_weight)
-        if len(classes) != 2:
-            raise InvalidData(
-                "Only binary classification is supported by BinarySVM, y has "
-                f"{len(classes)} classes: use MulticlassSVM"
-            )
-        columns = columns_of(X, matrix)
+        columns = columns_of(X, matrix) | {"classes_": self._two(classes)}
         w, fitted = self._train(Scalar(self._bias), Checked(matrix), 2.0 * codes - 1.0, weight)
-        return self._keep(fitted | columns | {"classes_": classes} | self._split(w, 1))
+        return self._keep(fitted | columns | self._split(w, 1))
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Signed scores: positive for `classes_[1]`."""
@@ -116,6 +128,9 @@ class MulticlassSVM(LinearClassifier):
     {training}
     cost : array of shape (n_classes, n_classes), optional
         cost[i, j] of answering `classes_[j]` where `classes_[i]` is right; 0/1 by default.
+    rescaling : "margin" or "slack", default="margin"
+        What a cost multiplies: the margin that is asked for, or what is missing of a margin of 1,
+        max_k cost(y_i, k) (1 - <w_yi - w_k, (x_i, bias)>). The same where all costs are 0 or 1.
     fit_intercept : bool, default=True
     intercept_scaling : float, default=1.0
         Value of the constant feature; larger means less regularised intercepts.
@@ -140,12 +155,17 @@ class MulticlassSVM(LinearClassifier):
     """
 
     cost: Any = None
+    rescaling: str = "margin"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit rows X to classes y."""
+        if self.rescaling not in _RESCALINGS:
+            raise InvalidData(f"rescaling = {self.rescaling!r}: give one of {_RESCALINGS}")
         matrix, classes, codes, weight = self._blocks(X, y, sample_weight)
         columns = columns_of(X, matrix)
-        structure = Multiclass(len(classes), self.cost, self._bias)
+        structure: Any = Multiclass(len(classes), self.cost, self._bias)
+        if self.rescaling == "slack" and self.cost is not None:
+            structure = SlackRescaled(structure)
         w, fitted = self._train(structure, Checked(matrix), codes, weight)
         return self._keep(fitted | columns | {"classes_": classes} | self._split(w, len(classes)))
 

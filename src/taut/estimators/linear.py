@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.extmath import safe_sparse_dot
 
+from taut.data.arrays import Matrix
 from taut.errors import InvalidData
 from taut.estimators.base import StructuralEstimator, check_number, estimator
 
@@ -53,11 +54,16 @@ class LinearEstimator(StructuralEstimator):
     def _scores(self, X: Any) -> np.ndarray:
         """Scores of all columns, of the type of X."""
         matrix = self._matrix(X, finite=False)
+        scores = self._row_scores(matrix)
+        # NaN and infinity in X show in the scores, which are far fewer.
+        if not np.isfinite(scores).all():
+            self._matrix(X)
+        return scores
+
+    def _row_scores(self, matrix: Matrix) -> np.ndarray:
+        """Scores of all columns of checked rows."""
         with np.errstate(invalid="ignore", over="ignore"):
             coef = self.coef_.T.astype(matrix.dtype, copy=False)
             scores = safe_sparse_dot(matrix, coef, dense_output=True)
             scores += self.intercept_.astype(matrix.dtype, copy=False)
-        # NaN and infinity in X show in the scores, which are far fewer.
-        if not np.isfinite(scores).all():
-            self._matrix(X)
         return scores

@@ -56,11 +56,17 @@ class StructuredSVM(StructuralEstimator, HasStructure):
 
         A plain-Python structure takes sequences of examples and labels.
         """
-        _check_structure(self.structure)
-        if y is None:
-            raise InvalidData("StructuredSVM requires y to be passed, but the target y is None")
+        self._check(y)
         w, fitted = self._train(self.structure, X, y, sample_weight)
         return self._keep(fitted | {"coef_": w})
+
+    def _check(self, y: Any) -> None:
+        """Refuse what cannot be a structure, or no labels."""
+        _check_structure(self.structure)
+        if y is None:
+            raise InvalidData(
+                f"{type(self).__name__} requires y to be passed, but the target y is None"
+            )
 
     def predict(self, X: Any) -> Any:
         """The label of highest score of each example."""
@@ -81,7 +87,7 @@ class StructuredSVM(StructuralEstimator, HasStructure):
         n_features = getattr(data, "n_features", len(self.coef_))
         if n_features != len(self.coef_):
             raise InvalidData(
-                f"X has {n_features} joint features, but StructuredSVM is expecting "
+                f"X has {n_features} joint features, but {type(self).__name__} is expecting "
                 f"{len(self.coef_)}: give the features that fit saw"
             )
         return data

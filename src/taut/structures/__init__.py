@@ -1,22 +1,28 @@
 """What a label is: each structure is one file here and one line below."""
 
+from taut.structures.bags import Bags
 from taut.structures.base import Blocks, CompiledStructure, Structure
 from taut.structures.chain import Chain
 from taut.structures.check import check_structure
+from taut.structures.latent import LatentStructure
 from taut.structures.multiclass import Multiclass
 from taut.structures.ranking import NdcgRanking, PairwiseRanking
 from taut.structures.regression import Regression
 from taut.structures.scalar import Scalar
+from taut.structures.slack_rescaled import SlackRescaled
 
 __all__ = [
+    "Bags",
     "Blocks",
     "Chain",
     "CompiledStructure",
+    "LatentStructure",
     "Multiclass",
     "NdcgRanking",
     "PairwiseRanking",
     "Regression",
     "Scalar",
+    "SlackRescaled",
     "Structure",
     "check_structure",
 ]

@@ -33,6 +33,15 @@ def _ask(oracles):
     return ask
 
 
+def _complete(oracles):
+    complete = oracles.complete
+
+    def write(data, i, w, work, label):
+        complete(data, i, w, work, label)
+
+    return write
+
+
 def _add_features(oracles):
     add_features = oracles.add_features
 
@@ -161,6 +170,14 @@ class CompiledExample(Example):
     def argmax(self, w, with_loss):
         none = np.empty((0, len(self.truth)), dtype=np.int32)
         return self._ask(w, float(with_loss), none)[:2]
+
+    def complete(self, w):
+        if self.oracles.complete is None:
+            return None
+        label = self.truth.copy()
+        self._kernel(_complete)(self.blocks.data, self.i, w, self.work.array, label)
+        self._check_work("complete")
+        return label
 
     def _ask(self, w, loss_weight, labels):
         """Found label, its value, the labels' scores before and after that, their losses."""

@@ -67,6 +67,10 @@ class Example(ABC):
         """The oracle's label, and the value that it returns for it, if it does."""
 
     @abstractmethod
+    def complete(self, w: np.ndarray) -> Any:
+        """The truth with its best latent part; None where nothing is latent."""
+
+    @abstractmethod
     def check_untouched(self) -> None:
         """The data is as it was."""
 
@@ -114,6 +118,10 @@ class PlainExample(Example):
     def argmax(self, w, with_loss):
         truth = (self.truth,) if with_loss else ()
         return self.structure.argmax(self.x, w, *truth), None
+
+    def complete(self, w):
+        complete = getattr(self.structure, "complete", None)
+        return complete and complete(self.x, self.truth, w)
 
     def check_untouched(self):
         if not _same(self.before, (self.x, self.truth)):

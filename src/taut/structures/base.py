@@ -51,6 +51,13 @@ class Structure(ABC):
     [0, 1, 2, 3]
     """
 
+    #: Whether the label of highest <w, phi(x, label)> is the prediction.
+    scores_predict: ClassVar[bool] = True
+
+    def examples(self, X: Any, y: Any = None) -> Sequence[Any]:
+        """Examples as the other methods see them: those that the user gives, as they are."""
+        return X
+
     @abstractmethod
     def features(self, x: Any, label: Any) -> np.ndarray:
         """phi(x, label), a 1-D array whose length is the same for all inputs."""
@@ -178,6 +185,7 @@ class Oracles(NamedTuple):
     inner: Callable | None = None
     exact_step: Callable | None = None
     add_change: Callable | None = None
+    complete: Callable | None = None
 
 
 class CompiledStructure(ABC):
@@ -210,6 +218,11 @@ class CompiledStructure(ABC):
     - `add_change(data, i, change, factor, work, w)` adds factor sum_q change[q] phi(x_i, q) over
       `all_labels` to w; what is in `work` is no longer needed then.
 
+    For labels with a latent part:
+
+    - `complete(data, i, w, work, label)` gets the truth of block i in `label` and writes its best
+      latent part under w into it; `work` is not prepared. See `taut.LatentStructure`.
+
     And methods that carry data in and predictions out: `encode`, `decode`.
 
     Attributes
@@ -226,6 +239,8 @@ class CompiledStructure(ABC):
     allocates: ClassVar[bool] = True
     signed_losses: ClassVar[bool] = False
     takes_checked: ClassVar[bool] = False
+    #: Whether the label of highest <w, phi(x, label)> is the prediction.
+    scores_predict: ClassVar[bool] = True
 
     argmax: ClassVar[Callable]
     loss: ClassVar[Callable]
@@ -234,6 +249,7 @@ class CompiledStructure(ABC):
     inner: ClassVar[Callable | None] = None
     exact_step: ClassVar[Callable | None] = None
     add_change: ClassVar[Callable | None] = None
+    complete: ClassVar[Callable | None] = None
 
     @staticmethod
     def prefetch(data, i):
@@ -258,9 +274,9 @@ class CompiledStructure(ABC):
 
     @property
     def all_labels(self) -> np.ndarray:
-        """Labels in the order of `exact_step`'s alpha, shape (n_labels, label size)."""
+        """All labels, in the order of `exact_step`'s alpha, shape (n_labels, label size)."""
         raise InvalidStructure(
-            f"{type(self).__name__} has exact_step but no all_labels: "
+            f"{type(self).__name__} has no all_labels, which exact_step and slack rescaling need: "
             "return an int32 array of shape (n_labels, label size)"
         )
 

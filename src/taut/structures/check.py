@@ -26,10 +26,11 @@ def check_structure(
 
     A structure that breaks them trains a wrong model under a wrong certificate. The laws: the loss
     is zero for the truth and never negative, unless a compiled structure has `signed_losses`;
-    features are finite and of one length; the argmax is the argmax, with the loss and without; w
-    and the data stay as they are. For a compiled structure also: `argmax` returns its label's
-    value, `score` is <w, features>, `add_features` is linear, `inner` is the inner product,
-    `exact_step` maximises the block's dual, and nothing is written outside the arrays.
+    features are finite and of one length; the argmax is the argmax, with the loss and without; a
+    latent part is completed at no loss, and no worse than it was; w and the data stay as they are.
+    For a compiled structure also: `argmax` returns its label's value, `score` is <w, features>,
+    `add_features` is linear, `inner` is the inner product, `exact_step` maximises the block's dual,
+    and nothing is written outside the arrays.
 
     Parameters
     ----------
@@ -81,7 +82,10 @@ def check_structure(
         scores, sizes = _scores(example, weights)
         for w, score, size in zip(weights, scores, sizes, strict=True):
             _check_argmax(example, w, score + losses, size + losses, with_loss=True)
-            _check_argmax(example, w, score, size, with_loss=False)
+            if getattr(structure, "scores_predict", True):
+                _check_argmax(example, w, score, size, with_loss=False)
+        for w in weights:
+            _check_complete(example, w)
         example.check_more(weights, scores, sizes, rng)
         example.check_untouched()
 
@@ -102,6 +106,8 @@ def _examples(
     else:
         # A data frame is indexed by name.
         X, y = (part.to_numpy() if hasattr(part, "to_numpy") else part for part in (X, y))
+        if isinstance(structure, Structure):
+            X = structure.examples(X, y)
         for i in range(min(n_examples, len(X))):
             yield PlainExample(structure, i, X[i], y[i], candidates)
 
@@ -182,4 +188,26 @@ def _check_argmax(
             f"{how} it returns the value {claimed:.9g} for {example.name(label)}, whose {what} is "
             f"{value:.9g}",
             f"return the {what} of the label",
+        )
+
+
+def _check_complete(example: Example, w: np.ndarray) -> None:
+    label = example.complete(w)
+    if label is None:
+        return
+    names = example.name(label), example.name(example.truth)
+    loss = example.loss(label)
+    if not abs(loss) <= PRECISION:
+        example.fail(
+            "complete",
+            f"it makes {names[0]} of the truth {names[1]}, which costs {loss:g}",
+            "change the latent part only",
+        )
+    phi, right = (_features(example, each, len(w)) for each in (label, example.truth))
+    if not w @ right <= w @ phi + PRECISION * (1.0 + np.abs(w) @ (np.abs(phi) + np.abs(right))):
+        example.fail(
+            "complete",
+            f"it returns {names[0]}, whose score is {w @ phi:.9g}, while the truth {names[1]} has "
+            f"{w @ right:.9g}",
+            "return the latent part of highest score",
         )

@@ -1,0 +1,324 @@
+"""Latent parts of labels: impute them, solve the convex problem that is left, and again.
+
+The latent objective is a difference of convex functions,
+
+    F(w) = 1/2 |w|^2 + sum_i C_i [ max_yz (loss_i(y, z) + <w, phi_i(y, z)>)
+                                   - max_z <w, phi_i(y_i, z)> ].
+
+With the latent parts of the truths fixed it becomes an ordinary, convex problem B. B(w) >= F(w) for
+every w, with equality where these latent parts are the best ones. So with those of w_t-1 in B_t,
+
+    F(w_t) <= B_t(w_t) <= B_t(w_t-1) = F(w_t-1)
+
+as soon as w_t is at least as good for B_t as w_t-1, which a round makes sure of: F never rises.
+What it reaches is a point that no further round improves by more than `round_tol`, not the minimum
+of F; the certificate of a round is about B_t.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from taut.checkpoint import Checkpoint, CheckpointFile
+from taut.errors import InvalidData
+from taut.loop import Callback, catch_interrupt, solve
+from taut.problem import Problem, complete
+from taut.result import Certificate, History, Record, Result, Round, Rounds, Status
+from taut.solvers import DualCoordinate, Solver
+
+#: What the certificate of an alternation is about.
+CONVEX_PART = "the convex problem with the latent values fixed"
+
+_ROUNDING = 1e-12  # relative difference of two sums of the same terms
+_NO_TIME = 1e-9  # seconds left to a round after the last: it ends after a few visits
+_CUT_SHORT = (Status.INTERRUPTED, Status.TIME_LIMIT, Status.CALLBACK)
+
+
+class LatentProblem:
+    """Data whose truths have a latent part, and the convex problems that come of it.
+
+    Parameters
+    ----------
+    structure : LatentStructure, or CompiledStructure with `complete`
+    X, y : object
+        Data in the form that the structure takes.
+    C, sample_weight, n_jobs
+        As for `taut.Problem`.
+    first : (X, y), optional
+        Data of the first convex problem, which must not lie below the latent objective anywhere;
+        by default X with y completed without weights.
+    """
+
+    def __init__(
+        self,
+        structure: Any,
+        X: Any,
+        y: Any,
+        C: float = 1.0,
+        sample_weight: Any = None,
+        n_jobs: int = 1,
+        first: tuple[Any, Any] | None = None,
+    ) -> None:
+        self.structure, self.X, self.y = structure, X, y
+        self.C, self.sample_weight, self.n_jobs = C, sample_weight, n_jobs
+        self._first = first
+
+    def first(self) -> Problem:
+        """The problem to begin with."""
+        return self._problem(*self._first or (self.X, complete(self.structure, self.X, self.y)))
+
+    def at(self, w: np.ndarray) -> Problem:
+        """The problem with the latent parts that are best under w."""
+        return self._problem(self.X, complete(self.structure, self.X, self.y, w, self.n_jobs))
+
+    def _problem(self, X: Any, y: Any) -> Problem:
+        return Problem(self.structure, X, y, self.C, self.sample_weight, self.n_jobs)
+
+
+@dataclass(frozen=True)
+class LatentResult:
+    """The outcome of `alternate`.
+
+    Attributes
+    ----------
+    w : ndarray
+    certificate : Certificate
+        Of the last round's convex problem, at w; time and counts are those of all rounds.
+    history : History
+        The passes of all rounds.
+    rounds : Rounds
+    """
+
+    w: np.ndarray
+    certificate: Certificate
+    history: History
+    rounds: Rounds
+
+
+def alternate(
+    latent: LatentProblem,
+    solver: Solver | None = None,
+    *,
+    max_rounds: int = 20,
+    round_tol: float = 1e-3,
+    tol: float = 1e-3,
+    max_iter: int = 1000,
+    time_limit: float | None = None,
+    callbacks: Iterable[Callback] = (),
+    checkpoint: Checkpoint | str | os.PathLike | None = None,
+    start: np.ndarray | None = None,
+    random_state: int | np.random.Generator | None = None,
+) -> LatentResult:
+    """Impute and solve until the latent objective falls by less than `round_tol`.
+
+    Parameters
+    ----------
+    latent : LatentProblem
+    solver, tol, callbacks, random_state
+        As for `taut.solve`, in each round. Records count passes and time from the first round on.
+    max_rounds : int, default=20
+    round_tol : float, default=1e-3
+        Relative fall of the latent objective in a round at which the alternation ends. It also
+        ends when no latent value changes.
+    max_iter : int, default=1000
+        Passes in each round.
+    time_limit : float, optional
+        Seconds in all.
+    checkpoint : Checkpoint or path, optional
+        Where to save whole rounds, and to resume from.
+    start : ndarray, optional
+        Weights at which the first latent values are imputed; the result is no worse than these.
+
+    Returns
+    -------
+    LatentResult
+    """
+    if not max_rounds >= 1:
+        raise InvalidData(f"max_rounds = {max_rounds}: it must be at least 1")
+    if not 0.0 <= round_tol < math.inf:
+        raise InvalidData(f"round_tol = {round_tol}: it must be 0 or more, and finite")
+    solver, callbacks = solver or DualCoordinate(), list(callbacks)
+    run = _Alternation(latent, start, tol, np.random.default_rng(random_state))
+    file = None
+    if checkpoint is not None:
+        file = CheckpointFile(checkpoint, run.fingerprint(solver))
+        saved = file.load()
+        if saved is not None:
+            run.resume(*saved)
+    started = time.perf_counter()
+    began = started - run.seconds
+    try:
+        with catch_interrupt() as interrupted:
+            status = run.verdict(max_rounds, round_tol)
+            while status is None:
+                left = time_limit
+                if time_limit is not None and run.certificate is not None:
+                    left = max(time_limit - (time.perf_counter() - started), _NO_TIME)
+                result = solve(
+                    run.problem, solver, tol=tol, max_iter=max_iter, time_limit=left,
+                    callbacks=[run.counting_on(callback) for callback in callbacks],
+                    random_state=run.rng,
+                )  # fmt: skip
+                run.take(result, began)
+                status = run.verdict(max_rounds, round_tol)
+                if result.certificate.status in _CUT_SHORT:
+                    status = result.certificate.status
+                else:
+                    if file is not None and (status is not None or file.due()):
+                        file.save_if_possible(*run.snapshot())
+                    if status is None and interrupted.is_set():
+                        status = Status.INTERRUPTED
+    finally:
+        for callback in callbacks:
+            getattr(callback, "close", lambda: None)()
+    return run.result(status)
+
+
+class _Alternation:
+    """The best w so far, the convex problem at it, and what led there."""
+
+    def __init__(
+        self,
+        latent: LatentProblem,
+        start: np.ndarray | None,
+        tol: float,
+        rng: np.random.Generator,
+    ) -> None:
+        self.latent = latent
+        self.tol = tol
+        self.rng = rng
+        self.w = start
+        self.problem = latent.first()
+        self.objective = math.inf
+        if start is not None:
+            if len(start) != self.problem.n_features:
+                raise InvalidData(
+                    f"start has {len(start)} weights, the data have {self.problem.n_features} "
+                    "joint features: start from weights of the same features, or from none"
+                )
+            self.problem = latent.at(start)
+            self.objective = self.problem.primal(start)
+        self.before = math.inf  # the objective before the last round
+        self.certificate: Certificate | None = None
+        self.history = History()
+        self.rounds = Rounds()
+        self.oracle_calls = 0
+        self.seconds = 0.0
+
+    def counted_on(self, record: Record) -> Record:
+        """A record of the round under way, counted from the first round on."""
+        return replace(
+            record,
+            iteration=record.iteration + len(self.history),
+            seconds=record.seconds + self.seconds,
+            oracle_calls=record.oracle_calls + self.oracle_calls,
+        )
+
+    def counting_on(self, callback: Callback) -> Callback:
+        """The callback without its `close`, which is for the end of the last round."""
+        return lambda record: callback(self.counted_on(record))
+
+    def take(self, result: Result, began: float) -> None:
+        """Accept a round's w unless it is worse than the one before."""
+        certificate = result.certificate
+        records = [self.counted_on(record) for record in result.history]
+        primal, problem = certificate.primal, self.problem
+        if self.w is None or primal <= self.objective * (1.0 + _ROUNDING):
+            self.w = result.w
+            self.problem = self.latent.at(self.w)
+        else:  # better for this problem, whose dual bound holds for every w
+            certificate = replace(certificate, primal=self.objective)
+            if certificate.status is Status.MAX_ITER and certificate.relative_gap <= self.tol:
+                certificate = replace(certificate, status=Status.CONVERGED)
+        self.certificate, self.before = certificate, self.objective
+        self.objective = self.problem.primal(self.w)
+        self.history.records += records
+        self.oracle_calls += certificate.oracle_calls + problem.n_blocks
+        changed = self.problem.data.n_changed(problem.data)
+        self.seconds = time.perf_counter() - began
+        self.rounds.records.append(
+            Round(
+                number=len(self.rounds) + 1,
+                objective=self.objective,
+                primal=primal,
+                dual=certificate.dual,
+                changed=changed,
+                passes=certificate.passes,
+                seconds=self.seconds,
+            )
+        )
+
+    def verdict(self, max_rounds: int, round_tol: float) -> Status | None:
+        """Whether the rounds so far end the alternation."""
+        if self.certificate is None:
+            return None
+        fall = self.before - self.objective
+        if self.rounds.records[-1].changed == 0 or fall <= round_tol * self.before < math.inf:
+            return self.certificate.status
+        return Status.MAX_ROUNDS if len(self.rounds) >= max_rounds else None
+
+    def result(self, status: Status) -> LatentResult:
+        """What the caller gets."""
+        assert self.certificate is not None
+        assert self.w is not None
+        in_round = status is Status.MAX_ITER  # the limit is one of each round
+        message = status.value.format(
+            relative_gap=self.certificate.relative_gap,
+            tol=self.tol,
+            passes=self.certificate.passes if in_round else len(self.history),
+            seconds=self.seconds,
+            rounds=len(self.rounds),
+            changed=self.rounds.records[-1].changed,
+        )
+        certificate = replace(
+            self.certificate,
+            status=status,
+            message=f"{message} The bounds are those of {CONVEX_PART}, not of the latent one.",
+            oracle_calls=self.oracle_calls,
+            passes=len(self.history),
+            seconds=self.seconds,
+            of=CONVEX_PART,
+        )
+        return LatentResult(self.w, certificate, self.history, self.rounds)
+
+    def fingerprint(self, solver: Solver) -> str:
+        """What a checkpoint must belong to."""
+        weights = hashlib.sha256(self.problem.block_weight.tobytes()).hexdigest()
+        return f"latent {self.problem.data_digest.hex()} {weights} {solver}"
+
+    def snapshot(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """All that is needed to go on after the last round."""
+        assert self.certificate is not None
+        assert self.w is not None
+        meta = {
+            "random": self.rng.bit_generator.state,
+            "history": self.history.to_dict(),
+            "rounds": self.rounds.to_dict(),
+            "certificate": self.certificate.to_dict(),
+            "numbers": {name: str(getattr(self, name)) for name in _NUMBERS},
+        }
+        return {"w": self.w}, meta
+
+    def resume(self, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> None:
+        """Go on from a snapshot."""
+        self.w = arrays["w"]
+        self.problem = self.latent.at(self.w)
+        self.rng.bit_generator.state = meta["random"]
+        self.history = History.from_dict(meta["history"])
+        self.rounds = Rounds.from_dict(meta["rounds"])
+        certificate = Certificate.from_dict(meta["certificate"])
+        # A gap that is too large by now, under another tol or max_iter, asks for one more round.
+        self.certificate = certificate if certificate.relative_gap <= self.tol else None
+        for name, value in meta["numbers"].items():
+            setattr(self, name, type(getattr(self, name))(value))
+
+
+_NUMBERS = ("objective", "before", "oracle_calls", "seconds")

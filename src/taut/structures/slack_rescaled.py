@@ -1,0 +1,224 @@
+"""Slack rescaling around any structure that can enumerate its labels.
+
+Margin rescaling asks for a margin that grows with the loss, max_y [loss(y) - <w, psi(y)>]; slack
+rescaling asks for a margin of 1 and lets the loss multiply what is missing of it,
+
+    max_y loss(y) (1 - <w, psi(y)>).
+
+It is the ordinary problem with psi'(y) = loss(y) psi(y) and the same losses, so that solvers and
+certificates are the same. Its argmax does not decompose as that of the structure does, hence the
+enumeration.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from taut._jit import helper
+from taut.errors import InvalidStructure
+from taut.structures.base import Blocks, CompiledStructure, Oracles, Structure
+
+
+class SlackRescaled:
+    """A structure with its slacks rescaled; predictions stay those of the structure itself.
+
+    Parameters
+    ----------
+    structure : Structure or CompiledStructure
+        A compiled one has `all_labels`, a plain one a method `labels(x)` that returns all labels
+        of an example.
+
+    Raises
+    ------
+    InvalidStructure
+        The structure cannot enumerate its labels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taut import Problem, solve
+    >>> from taut.structures import Multiclass, SlackRescaled
+    >>> cost = np.array([[0.0, 1.0, 4.0], [1.0, 0.0, 1.0], [4.0, 1.0, 0.0]])
+    >>> X, y = np.eye(3), np.array([0, 1, 2])
+    >>> for structure in (Multiclass(3, cost), SlackRescaled(Multiclass(3, cost))):
+    ...     solve(Problem(structure, X, y, C=9.0), tol=1e-6, random_state=0).w[:3].round(2) + 0.0
+    array([ 2.,  0., -2.])
+    array([ 0.67, -0.33, -0.33])
+    """
+
+    structure: Any
+
+    def __new__(cls, structure: Any = None) -> Any:
+        """The form that the structure has; a copy knows its own already."""
+        if cls is not SlackRescaled:
+            return super().__new__(cls)
+        compiled = isinstance(structure, CompiledStructure)
+        return super().__new__(RescaledCompiled if compiled else RescaledPlain)
+
+    def __init__(self, structure: Structure | CompiledStructure) -> None:
+        self.structure = structure
+
+    #: The features depend on the truth, which predictions do not have.
+    scores_predict = False
+
+
+class RescaledPlain(SlackRescaled, Structure):
+    """The plain form: examples are pairs of x and truth, and phi'(truth) = phi(truth)."""
+
+    def __init__(self, structure: Structure) -> None:
+        super().__init__(structure)
+        if not hasattr(structure, "labels"):
+            raise InvalidStructure(
+                f"{type(structure).__name__} has no labels(x), and slack rescaling needs all "
+                "labels of an example: write it, or rescale margins, without SlackRescaled"
+            )
+
+    def examples(self, X: Any, y: Any = None) -> Sequence[Any]:
+        """Pairs of x and truth."""
+        return list(zip(X, [None] * len(X) if y is None else y, strict=True))
+
+    def features(self, x: Any, label: Any) -> np.ndarray:
+        """phi(truth) - loss(label) psi(label)."""
+        x, truth = x
+        right = np.asarray(self.structure.features(x, truth), dtype=np.float64)
+        loss = self.structure.loss(truth, label)
+        return right + loss * (self.structure.features(x, label) - right)
+
+    def loss(self, truth: Any, label: Any) -> float:
+        """As it is."""
+        return self.structure.loss(truth, label)
+
+    def argmax(self, x: Any, w: np.ndarray, truth: Any = None) -> Any:
+        """The best of all labels; the structure's own prediction without a truth."""
+        x, _ = x
+        if truth is None:
+            return self.structure.argmax(x, w)
+        base = w @ self.structure.features(x, truth)
+
+        def value(label: Any) -> float:
+            missing = 1.0 + w @ self.structure.features(x, label) - base
+            return self.structure.loss(truth, label) * missing
+
+        return max((truth, *self.structure.labels(x)), key=value)
+
+
+class RescaledData(NamedTuple):
+    """What the oracles read: the data of the structure, and all labels."""
+
+    inside: tuple
+    offsets: np.ndarray
+    truth: np.ndarray
+    labels: np.ndarray
+
+
+class RescaledCompiled(SlackRescaled, CompiledStructure):
+    """The compiled form: phi'(truth) = 0 and phi'(y) = -loss(y) psi(y).
+
+    Inner products of phi' are then those of psi', and nothing cancels where losses are small.
+    """
+
+    def __init__(self, structure: CompiledStructure) -> None:
+        super().__init__(structure)
+        self.allocates = structure.allocates  # type: ignore[misc]
+        self.takes_checked = structure.takes_checked  # type: ignore[misc]
+        # Here and not in `encode`: a structure without them says so at once.
+        self.labels = np.ascontiguousarray(structure.all_labels, dtype=np.int32)
+
+    @property
+    def oracles(self) -> Oracles:
+        """The oracles, built around those of the structure."""
+        return _rescaled(self.structure.oracles, self.structure.allocates)
+
+    def encode(self, X: Any, y: Any = None) -> Blocks:
+        """The blocks of the structure, with all labels."""
+        blocks = self.structure.encode(X, y)
+        sizes = np.diff(blocks.offsets)
+        if self.labels.shape[1:] != (sizes[0],) or (sizes != sizes[0]).any():
+            raise InvalidStructure(
+                f"{type(self.structure).__name__}.all_labels has shape {self.labels.shape}, the "
+                f"labels of the blocks have {sizes.min()} to {sizes.max()} integers: slack "
+                "rescaling needs all labels as rows of one size"
+            )
+        data = RescaledData(blocks.data, blocks.offsets, blocks.truth, self.labels)
+        return dataclasses.replace(blocks, data=data)
+
+    def decode(self, labels: np.ndarray, offsets: np.ndarray) -> Sequence[Any]:
+        """Labels of the structure."""
+        return self.structure.decode(labels, offsets)
+
+
+@functools.cache
+def _rescaled(oracles: Oracles, allocates: bool) -> Oracles:
+    """Oracles of the rescaled structure; cached, because kernels are found by them."""
+    inside: Any = Oracles._make(oracle and helper(oracle, allocates) for oracle in oracles)
+    own_prefetch, own_prepare, own_argmax = inside.prefetch, inside.prepare, inside.argmax
+    own_loss, own_score, own_inner = inside.loss, inside.score, inside.inner
+    own_add_features, own_touch = inside.add_features, inside.touch
+
+    def prefetch(data, i):
+        own_prefetch(data.inside, i)
+
+    def prepare(data, i, w, work):
+        own_prepare(data.inside, i, w, work)
+
+    def loss(data, i, label):
+        return own_loss(data.inside, i, label)
+
+    def score(data, i, w, work, label):
+        right = data.truth[data.offsets[i] : data.offsets[i + 1]]
+        lead = own_score(data.inside, i, w, work, label) - own_score(data.inside, i, w, work, right)
+        return own_loss(data.inside, i, label) * lead
+
+    def argmax(data, i, w, work, loss_weight, label):
+        """The best of all labels; the structure's own prediction where losses do not count."""
+        if loss_weight == 0.0:
+            return own_argmax(data.inside, i, w, work, 0.0, label)
+        right = data.truth[data.offsets[i] : data.offsets[i + 1]]
+        base = own_score(data.inside, i, w, work, right)
+        best = -1
+        highest = 0.0
+        for k in range(data.labels.shape[0]):
+            lead = own_score(data.inside, i, w, work, data.labels[k]) - base
+            value = own_loss(data.inside, i, data.labels[k]) * (loss_weight + lead)
+            if value > highest:
+                best = k
+                highest = value
+        for t in range(label.shape[0]):
+            label[t] = data.labels[best, t] if best >= 0 else right[t]
+        return highest
+
+    def add_features(data, i, labels, scales, w):
+        """One label at a time, the truth last; scales are changed on the way and put back."""
+        total = 0.0
+        for q in range(scales.shape[0]):
+            given = scales[q]
+            scales[q] = given * own_loss(data.inside, i, labels[q])
+            total += scales[q]
+            if scales[q] != 0.0:
+                own_add_features(data.inside, i, labels[q : q + 1], scales[q : q + 1], w)
+            scales[q] = given
+        if total != 0.0:
+            right = data.truth[data.offsets[i] : data.offsets[i + 1]]
+            given = scales[0]
+            scales[0] = -total
+            own_add_features(data.inside, i, right.reshape((1, right.shape[0])), scales[:1], w)
+            scales[0] = given
+
+    def inner(data, i, a, b):
+        right = data.truth[data.offsets[i] : data.offsets[i + 1]]
+        size = own_loss(data.inside, i, a) * own_loss(data.inside, i, b)
+        mixed = own_inner(data.inside, i, a, right) + own_inner(data.inside, i, right, b)
+        same = own_inner(data.inside, i, a, b) + own_inner(data.inside, i, right, right)
+        return size * (same - mixed)
+
+    def touch(data, i, action):
+        own_touch(data.inside, i, action)
+
+    return Oracles(
+        prefetch, prepare, argmax, loss, score, add_features, touch, inner=own_inner and inner
+    )
