@@ -17,22 +17,25 @@ of F; the certificate of a round is about B_t.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from taut.checkpoint import Checkpoint, CheckpointFile
+from taut.data.chunks import Chunk
+from taut.data.source import Source
 from taut.errors import InvalidData
 from taut.loop import Callback, catch_interrupt, solve
 from taut.problem import Problem, complete
+from taut.regularizer import Regularizer
 from taut.result import Certificate, History, Record, Result, Round, Rounds, Status
-from taut.solvers import DualCoordinate, Solver
+from taut.solvers import Solver
+from taut.streamed import StreamedProblem
 
 #: What the certificate of an alternation is about.
 CONVEX_PART = "the convex problem with the latent values fixed"
@@ -50,7 +53,7 @@ class LatentProblem:
     structure : LatentStructure, or CompiledStructure with `complete`
     X, y : object
         Data in the form that the structure takes.
-    C, sample_weight, n_jobs
+    C, sample_weight, n_jobs, regularizer
         As for `taut.Problem`.
     first : (X, y), optional
         Data of the first convex problem, which must not lie below the latent objective anywhere;
@@ -65,10 +68,12 @@ class LatentProblem:
         C: float = 1.0,
         sample_weight: Any = None,
         n_jobs: int = 1,
+        regularizer: Regularizer | None = None,
         first: tuple[Any, Any] | None = None,
     ) -> None:
         self.structure, self.X, self.y = structure, X, y
         self.C, self.sample_weight, self.n_jobs = C, sample_weight, n_jobs
+        self.regularizer = regularizer
         self._first = first
 
     def first(self) -> Problem:
@@ -80,7 +85,49 @@ class LatentProblem:
         return self._problem(self.X, complete(self.structure, self.X, self.y, w, self.n_jobs))
 
     def _problem(self, X: Any, y: Any) -> Problem:
-        return Problem(self.structure, X, y, self.C, self.sample_weight, self.n_jobs)
+        return Problem(
+            self.structure, X, y, self.C, self.sample_weight, self.n_jobs, self.regularizer
+        )
+
+
+class StreamedLatentProblem(LatentProblem):
+    """The same for the blocks of a source, whose latent parts are imputed as they are read.
+
+    Parameters
+    ----------
+    structure, C, n_jobs, regularizer
+        As for `LatentProblem`.
+    source : Source
+    impute : callable
+        Turns a chunk and w, or None before the first round, into a chunk whose targets are truths
+        with their latent parts.
+    """
+
+    def __init__(
+        self,
+        structure: Any,
+        source: Source,
+        impute: Callable[[Chunk, np.ndarray | None], Chunk],
+        C: float = 1.0,
+        n_jobs: int = 1,
+        regularizer: Regularizer | None = None,
+    ) -> None:
+        self.structure, self.source, self.impute = structure, source, impute
+        self.C, self.n_jobs, self.regularizer = C, n_jobs, regularizer
+
+    def first(self) -> Problem:
+        """The problem to begin with."""
+        return self._imputed(None)
+
+    def at(self, w: np.ndarray) -> Problem:
+        """The problem with the latent parts that are best under w."""
+        return self._imputed(w)
+
+    def _imputed(self, w: np.ndarray | None) -> Problem:
+        return StreamedProblem(
+            self.structure, self.source, self.C, self.n_jobs, self.regularizer,
+            recode=lambda chunk: self.impute(chunk, w),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -145,7 +192,7 @@ def alternate(
         raise InvalidData(f"max_rounds = {max_rounds}: it must be at least 1")
     if not 0.0 <= round_tol < math.inf:
         raise InvalidData(f"round_tol = {round_tol}: it must be 0 or more, and finite")
-    solver, callbacks = solver or DualCoordinate(), list(callbacks)
+    callbacks = list(callbacks)
     run = _Alternation(latent, start, tol, np.random.default_rng(random_state))
     file = None
     if checkpoint is not None:
@@ -242,7 +289,7 @@ class _Alternation:
         self.objective = self.problem.primal(self.w)
         self.history.records += records
         self.oracle_calls += certificate.oracle_calls + problem.n_blocks
-        changed = self.problem.data.n_changed(problem.data)
+        changed = self.problem.n_changed(problem)
         self.seconds = time.perf_counter() - began
         self.rounds.records.append(
             Round(
@@ -289,10 +336,10 @@ class _Alternation:
         )
         return LatentResult(self.w, certificate, self.history, self.rounds)
 
-    def fingerprint(self, solver: Solver) -> str:
+    def fingerprint(self, solver: Solver | None) -> str:
         """What a checkpoint must belong to."""
-        weights = hashlib.sha256(self.problem.block_weight.tobytes()).hexdigest()
-        return f"latent {self.problem.data_digest.hex()} {weights} {solver}"
+        problem = self.problem
+        return f"latent {problem.data_digest.hex()} {problem.weight_digest.hex()} {solver}"
 
     def snapshot(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """All that is needed to go on after the last round."""

@@ -122,6 +122,32 @@ def solve(
     return run.result(status)
 
 
+class OnlineRun:
+    """Training that is fed: each call goes through what has come into the problem's source.
+
+    Parameters
+    ----------
+    problem : StreamedProblem
+        Over a `taut.data.inflow.Inflow`.
+    solver : OnlineCache
+    tol : float
+    random_state : int or Generator, optional
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        solver: Solver,
+        tol: float,
+        random_state: int | np.random.Generator | None = None,
+    ) -> None:
+        self.run = _Run(problem, solver, tol, np.random.default_rng(random_state))
+
+    def go_on(self, callbacks: Iterable[Callback] = (), time_limit: float | None = None) -> Result:
+        """One pass through what is new, and the result for all that has come in so far."""
+        return self.run.result(self.run.go(0, time_limit, list(callbacks), None))
+
+
 @kernel
 def _blend(average, w, rate):
     """Average += rate (w - average)."""
@@ -191,6 +217,8 @@ class _Run:
         file: CheckpointFile | None,
     ) -> Status:
         """Pass after pass until there is a reason to stop; the bounds are true ones then."""
+        if not self.problem.repeatable:
+            max_iter = self.iteration + 1
         began = time.perf_counter() - self.seconds
         deadline = math.inf if time_limit is None else began + self.seconds + time_limit
 
@@ -225,7 +253,10 @@ class _Run:
                         status = Status.MAX_ITER
                 if file is not None and (status is not None or file.due()):
                     file.save_if_possible(*self.snapshot())
-            if status not in (Status.CONVERGED, Status.STALLED):
+            if not self.problem.repeatable:
+                self.settle_for_estimates()
+                status = Status.READ_ONCE if status is Status.MAX_ITER else status
+            elif status not in (Status.CONVERGED, Status.STALLED):
                 self.verify()
                 status = self.verdict() or status
         self.seconds = time.perf_counter() - began
@@ -271,8 +302,15 @@ class _Run:
             self.widen()
         return record
 
+    def settle_for_estimates(self) -> None:
+        """The bounds of what has been seen, where it cannot be looked at again."""
+        self.best_dual, _ = self.true_dual()
+        self.best_primal, self.best_w = max(self.state.primal, self.best_dual), self.state.w.copy()
+
     def worth_verifying(self, gap: float, primal: float) -> bool:
         """Whether the estimates let one expect a true gap within tol."""
+        if not self.problem.repeatable:
+            return False
         return self.overestimate * gap <= max(0.95 * self.tol, _FLOOR) * primal
 
     def verify(self, dual: float | None = None) -> bool:
@@ -340,6 +378,8 @@ class _Run:
 
     def verdict(self) -> Status | None:
         """Whether the true bounds end the run."""
+        if not self.problem.repeatable:
+            return None
         gap = relative(self.best_primal, self.best_dual)
         if gap <= self.tol:
             return Status.CONVERGED
@@ -367,8 +407,8 @@ class _Run:
             seconds=self.seconds,
         )  # fmt: skip
         certificate = Certificate(
-            primal, dual, True, status, message, self.oracle_calls, self.iteration, self.seconds,
-            peak_memory(),
+            primal, dual, self.problem.repeatable, status, message, self.oracle_calls,
+            self.iteration, self.seconds, peak_memory(),
         )  # fmt: skip
         _log.info("%s primal %.6g, dual %.6g", message, primal, dual)
         assert self.best_w is not None

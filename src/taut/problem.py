@@ -432,6 +432,10 @@ class Problem:
             digest.update(np.ascontiguousarray(array.reshape(-1)[::stride]).tobytes())
         return digest.digest()
 
+    def n_changed(self, other: Any) -> int:
+        """Blocks whose truth is another in a problem of the same blocks."""
+        return self.data.n_changed(other.data)
+
     @functools.cached_property
     def weight_digest(self) -> bytes:
         """A digest of the blocks' weights."""

@@ -37,6 +37,10 @@ class Status(enum.Enum):
         "Stopped by a callback after {passes} passes with relative gap {relative_gap:.2g}, "
         "tol={tol:g}."
     )
+    READ_ONCE = (
+        "The data could be read only once: the relative gap {relative_gap:.2g} is an estimate. "
+        "Give data that can be read again to have it proved."
+    )
     STALLED = (
         "Floating-point precision allows no gap below {relative_gap:.2g}, tol={tol:g} asks for "
         "less: raise tol, or scale the features."

@@ -132,3 +132,10 @@ class StreamedProblem(Problem):
         for _chunk, part in self.parts():
             total += float(part.weight @ part.data.hinges(v, self.n_jobs))
         return total
+
+    def n_changed(self, other: StreamedProblem) -> int:
+        """Blocks whose truth is another in a problem of the same source, by one reading."""
+        total = 0
+        for chunk, part in self.parts():
+            total += part.data.n_changed(other.bind(chunk).data)
+        return total

@@ -176,6 +176,10 @@ class Shards(Source):
             return chunk.y
         return super().codes(chunk)
 
+    def labels(self, chunk: Chunk) -> Any:
+        """The targets of a chunk as they were given."""
+        return chunk.y if self._places is None or self._classes is None else self._classes[chunk.y]
+
     def chunks(self, order: ArrayLike | None = None) -> Generator[Chunk]:
         """Read chunks; the next one is read by a thread while one is in use.
 

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -99,6 +99,18 @@ class Source(ABC):
                 "are whole numbers, text or other discrete values"
             )
         return number_labels(chunk.y, classes)
+
+    def labels(self, chunk: Chunk) -> Any:
+        """The targets of a chunk as they were given."""
+        return chunk.y
+
+    def class_sums(self) -> np.ndarray:
+        """The summed weight of each class, by a reading of its own."""
+        sums = np.zeros(0 if self.classes is None else len(self.classes))
+        with closing(self.chunks()) as chunks:
+            for chunk in chunks:
+                sums += np.bincount(self.codes(chunk), chunk.sample_weight, len(sums))
+        return sums
 
     def take(self, blocks: ArrayLike) -> Chunk:
         """Copy some blocks, reading no chunks but those that are needed.

@@ -7,7 +7,7 @@ import numpy as np
 from taut.data.arrays import as_numbers, check_finite
 from taut.errors import InvalidData
 
-__all__ = ["as_weights", "check_sample_weight", "per_block"]
+__all__ = ["as_weights", "check_margin", "check_sample_weight", "per_block"]
 
 
 def check_sample_weight(
@@ -67,3 +67,17 @@ def per_block(values: Any, n: int, name: str, unit: str, what: str) -> np.ndarra
         )
     check_finite(numbers, name)
     return numbers
+
+
+def check_margin(margin: Any, n: int) -> np.ndarray:
+    """Margins of n rows: finite numbers >= 0, one for each or one for all."""
+    checked = as_numbers(margin, "margin").astype(np.float64, copy=False)
+    if checked.ndim == 0:
+        checked = np.full(n, checked)
+    if checked.shape != (n,):
+        raise InvalidData(f"margin has shape {checked.shape}, expected {(n,)}; pass one per row")
+    check_finite(checked, "margin")
+    if n and checked.min() < 0.0:
+        i = int(np.argmax(checked < 0.0))
+        raise InvalidData(f"margin[{i}] = {checked[i]} is negative; pass margins >= 0")
+    return checked

@@ -25,12 +25,21 @@ from taut.result import Certificate, History, Record, Rounds, Status
 from taut.solvers import SOLVERS, Solver
 
 _KIND = "model"
+_KEPT = ("_state", "_online")  # what a fit may leave beside its fitted attributes
 _WARNED = (Status.MAX_ITER, Status.TIME_LIMIT, Status.MAX_ROUNDS)
 
 TRAINING_PARAMETERS = """C : float, default=1.0
         Multiplies the sum of the losses: larger fits the training data more closely.
     solver : "auto", str or Solver, default="auto"
-        A name such as "dual_coordinate", or an object such as `taut.solvers.DualCoordinate()`.
+        A name such as "dual_coordinate", or an object such as `taut.solvers.DualCoordinate()`. By
+        default that, and `OnlineCache()` for data that are read part by part.
+    prior_mean : array or fitted model, optional
+        What the weights are drawn to, in the shape of `coef_`; 0 by default.
+    prior_precision : float or array, optional
+        How strongly: factors on the squares of the weights, in the shape of `coef_`, or a matrix,
+        the inverse of the prior's covariance. 1 by default.
+    nonneg : bool or array of bool, default=False
+        Which weights must not be negative, in the shape of `coef_`; True is all but intercepts.
     tol : float, default=1e-3
         Relative duality gap (P - D) / P at which training ends.
     max_iter : int, default=1000
@@ -71,16 +80,15 @@ def estimator(cls: type[T]) -> type[T]:
     return dataclass(kw_only=True, eq=False, repr=False)(cls)
 
 
-def as_solver(solver: str | Solver) -> Solver:
-    """The solver that a parameter means."""
+def as_solver(solver: str | Solver) -> Solver | None:
+    """The solver that a parameter means; None for the one that fits the problem."""
     if isinstance(solver, Solver):
         return solver
-    name = "dual_coordinate" if solver == "auto" else solver
-    if not isinstance(name, str) or name not in SOLVERS:
+    if not isinstance(solver, str) or solver not in {"auto", *SOLVERS}:
         raise InvalidData(
             f"solver = {solver!r}: give 'auto', one of {sorted(SOLVERS)}, or a solver object"
         )
-    return SOLVERS[name]()
+    return None if solver == "auto" else SOLVERS[solver]()
 
 
 def check_number(name: str, value: Any) -> None:
@@ -102,6 +110,9 @@ class StructuralEstimator(BaseEstimator):
 
     C: float = field(default=1.0, kw_only=False)
     solver: str | Solver = "auto"
+    prior_mean: Any = None
+    prior_precision: Any = None
+    nonneg: Any = False
     tol: float = 1e-3
     max_iter: int = 1000
     time_limit: float | None = None
@@ -161,29 +172,28 @@ class StructuralEstimator(BaseEstimator):
             "checkpoint": self.checkpoint,
         }
 
-    def _train(
-        self, structure: Any, X: Any, y: Any, sample_weight: np.ndarray | None
-    ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Solve the problem; w, and the fitted attributes that all estimators share."""
-        options = self._options()
-        problem = Problem(
-            structure, X, y, C=self.C, sample_weight=sample_weight, n_jobs=self._threads()
-        )
+    def _solve(self, problem: Problem) -> tuple[np.ndarray, dict[str, Any]]:
+        """Solve a problem; w, and the fitted attributes that all estimators share."""
         start = getattr(self, "_state", None) if self.warm_start else None
-        result = solve(problem, start=start, **options)
-        fitted = {
-            "certificate_": result.certificate,
-            "history_": result.history,
-            "n_iter_": result.certificate.passes,
-        }
+        result = solve(problem, start=start, **self._options())
+        fitted = self._facts(result)
         # Whoever interrupts a fit is told to go on with warm_start=True, and may set it only then.
         if self.warm_start or result.certificate.status is Status.INTERRUPTED:
             fitted["_state"] = result.state
         return result.w, fitted
 
+    @staticmethod
+    def _facts(result: Any) -> dict[str, Any]:
+        """The fitted attributes that all estimators share."""
+        return {
+            "certificate_": result.certificate,
+            "history_": result.history,
+            "n_iter_": result.certificate.passes,
+        }
+
     def _keep(self, fitted: dict[str, Any]) -> Self:
         """Take the outcome of a fit as a whole: until here the model is the one of the last fit."""
-        for name in [name for name in vars(self) if name.endswith("_") or name == "_state"]:
+        for name in [name for name in vars(self) if name.endswith("_") or name in _KEPT]:
             delattr(self, name)
         self.__dict__.update(fitted)
         certificate = fitted["certificate_"]
@@ -207,7 +217,7 @@ class StructuralEstimator(BaseEstimator):
         meta = {
             "class": type(self).__name__,
             "parameters": {
-                name: _encode(name, value, tensors)
+                name: _encode(name, _plain_prior(value), tensors)
                 for name, value in self.get_params(deep=False).items()
                 if name not in ("callbacks", "checkpoint", "structure")
             },
@@ -228,6 +238,12 @@ class StructuralEstimator(BaseEstimator):
         for name, value in meta["fitted"].items():
             setattr(model, name, _decode(value, tensors))
         return model
+
+
+def _plain_prior(value: Any) -> Any:
+    """A model that is the prior mean of another is stored as its weights."""
+    model = getattr(value, "estimator", value)
+    return model._joint_weights() if isinstance(model, StructuralEstimator) else value
 
 
 def _encode(name: str, value: Any, tensors: dict[str, np.ndarray]) -> dict[str, Any]:

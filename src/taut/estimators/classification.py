@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 
 from taut.data.arrays import Checked, Matrix, as_matrix
+from taut.data.chunks import Chunk
 from taut.data.labels import as_labels, class_index, class_weights, share_right
-from taut.data.weights import check_sample_weight
+from taut.data.source import Source
+from taut.data.weights import check_margin, check_sample_weight
 from taut.errors import InvalidData
 from taut.estimators.base import columns_of, estimator
 from taut.estimators.linear import LinearEstimator
+from taut.estimators.online import Plan
 from taut.structures import Multiclass, Scalar, SlackRescaled
 
 _RESCALINGS = ("margin", "slack")
+
+
+def _signs(codes: np.ndarray, margin: np.ndarray | None) -> np.ndarray:
+    """-1 and +1, beside the margins if there are any."""
+    signs = 2.0 * codes - 1.0
+    return signs if margin is None else np.column_stack([signs, margin])
 
 
 @estimator
@@ -52,6 +63,30 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
                 f"{len(classes)} classes: use MulticlassSVM"
             )
         return classes
+
+    def _recode(self, source: Source, classes: np.ndarray) -> Callable[[Chunk], Chunk]:
+        """Class codes as targets, and weights by class."""
+        factors = np.ones(len(classes))
+        if self.class_weight is not None:
+            sums = source.class_sums() if self.class_weight == "balanced" else factors
+            factors = class_weights(self.class_weight, classes, np.arange(len(classes)), sums)
+
+        def recode(chunk: Chunk) -> Chunk:
+            codes = source.codes(chunk)
+            weight = 1.0 if chunk.sample_weight is None else chunk.sample_weight
+            return replace(chunk, y=codes, sample_weight=weight * factors[codes])
+
+        return recode
+
+    def _classes_of(self, source: Source) -> np.ndarray:
+        """The classes of a source, at least two."""
+        classes = source.classes
+        if classes is None:
+            raise InvalidData(
+                f"{type(self).__name__} needs classes, and the targets of the source are real "
+                "numbers or missing: use RegressionSVM, or write labels"
+            )
+        return class_index(classes)[0]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of rows whose class is right."""
@@ -100,12 +135,36 @@ class BinarySVM(LinearClassifier):
         tags.classifier_tags.multi_class = False
         return tags
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit rows X to two classes y."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, margin: Any = None) -> Self:
+        """Fit rows X to two classes y.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n, n_features), or Source
+            A source, such as `taut.data.open_shards(path)`, has targets of its own.
+        y : array-like of shape (n,)
+        sample_weight : array-like of shape (n,), optional
+            Factors on C.
+        margin : array-like of shape (n,), optional
+            The margin that is asked for each row, >= 0; 1 by default.
+        """
+        if isinstance(X, Source):
+            return self._fit_source(X, y=y, sample_weight=sample_weight, margin=margin)
         matrix, classes, codes, weight = self._blocks(X, y, sample_weight)
         columns = columns_of(X, matrix) | {"classes_": self._two(classes)}
-        w, fitted = self._train(Scalar(self._bias), Checked(matrix), 2.0 * codes - 1.0, weight)
-        return self._keep(fitted | columns | self._split(w, 1))
+        targets = _signs(codes, margin if margin is None else check_margin(margin, len(codes)))
+        structure, shape = Scalar(self._bias), (1, matrix.shape[1])
+        return self._keep(self._train(structure, Checked(matrix), targets, weight, shape) | columns)
+
+    def _plan(self, source: Source) -> Plan:
+        classes = self._two(self._classes_of(source))
+        weighted, n = self._recode(source, classes), source.n_features or 0
+
+        def recode(chunk: Chunk) -> Chunk:
+            chunk = weighted(chunk)
+            return replace(chunk, y=_signs(np.asarray(chunk.y), chunk.margin))
+
+        return Plan(Scalar(self._bias), recode, (1, n), {"classes_": classes, "n_features_in_": n})
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Signed scores: positive for `classes_[1]`."""
@@ -157,17 +216,37 @@ class MulticlassSVM(LinearClassifier):
     cost: Any = None
     rescaling: str = "margin"
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit rows X to classes y."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit rows X to classes y.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n, n_features), or Source
+            A source, such as `taut.data.open_shards(path)`, has targets of its own.
+        y : array-like of shape (n,)
+        sample_weight : array-like of shape (n,), optional
+            Factors on C.
+        """
+        if isinstance(X, Source):
+            return self._fit_source(X, y=y, sample_weight=sample_weight)
+        matrix, classes, codes, weight = self._blocks(X, y, sample_weight)
+        columns = columns_of(X, matrix) | {"classes_": classes}
+        structure, shape = self._structure(len(classes)), (len(classes), matrix.shape[1])
+        return self._keep(self._train(structure, Checked(matrix), codes, weight, shape) | columns)
+
+    def _structure(self, n_classes: int) -> Any:
         if self.rescaling not in _RESCALINGS:
             raise InvalidData(f"rescaling = {self.rescaling!r}: give one of {_RESCALINGS}")
-        matrix, classes, codes, weight = self._blocks(X, y, sample_weight)
-        columns = columns_of(X, matrix)
-        structure: Any = Multiclass(len(classes), self.cost, self._bias)
-        if self.rescaling == "slack" and self.cost is not None:
-            structure = SlackRescaled(structure)
-        w, fitted = self._train(structure, Checked(matrix), codes, weight)
-        return self._keep(fitted | columns | {"classes_": classes} | self._split(w, len(classes)))
+        structure = Multiclass(n_classes, self.cost, self._bias)
+        slack = self.rescaling == "slack" and self.cost is not None
+        return SlackRescaled(structure) if slack else structure
+
+    def _plan(self, source: Source) -> Plan:
+        classes, n = self._classes_of(source), source.n_features or 0
+        return Plan(
+            self._structure(len(classes)), self._recode(source, classes), (len(classes), n),
+            {"classes_": classes, "n_features_in_": n},
+        )  # fmt: skip
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores of all classes; for two classes the second's lead over the first."""

@@ -2,61 +2,57 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from taut.alternation import LatentProblem, LatentResult, alternate
+from taut.alternation import LatentProblem, LatentResult, StreamedLatentProblem, alternate
 from taut.data.arrays import Checked, Matrix, as_matrix, as_sequences, holds_sequences
+from taut.data.chunks import Chunk
 from taut.data.labels import as_labels, share_right
+from taut.data.source import Source
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
-from taut.estimators.base import StructuralEstimator, check_number, columns_of, estimator
+from taut.estimators.base import check_number, columns_of, estimator
 from taut.estimators.classification import LinearClassifier
+from taut.estimators.online import OnlineEstimator
 from taut.estimators.structured import StructuredSVM
 from taut.problem import complete
 from taut.structures import Bags
 from taut.structures.bags import STARTS, best_instances, first_bags
+from taut.structures.base import as_stacked
 
 
 @estimator
-class Alternating(StructuralEstimator):
+class Alternating(OnlineEstimator):
     """What the two share: rounds that impute the latent values and solve the rest."""
 
     max_rounds: int = 20
     round_tol: float = 1e-3
 
+    @property
+    def partial_fit(self) -> Any:
+        """Not there: rounds go over all data again and again."""
+        raise AttributeError(f"{type(self).__name__} has no partial_fit: its rounds need all data")
+
     def _joint_weights(self) -> np.ndarray:
         """The fitted w as the problem has it."""
         raise NotImplementedError
 
-    def _alternate(
-        self,
-        structure: Any,
-        X: Any,
-        y: Any,
-        sample_weight: np.ndarray | None,
-        first: tuple[Any, Any] | None = None,
-    ) -> tuple[LatentResult, dict[str, Any]]:
+    def _alternate(self, latent: LatentProblem) -> tuple[LatentResult, dict[str, Any]]:
         """The result, and the fitted attributes that both share."""
-        options = self._options()
         for name in ("max_rounds", "round_tol"):
             check_number(name, getattr(self, name))
-        latent = LatentProblem(structure, X, y, self.C, sample_weight, self._threads(), first)
         result = alternate(
             latent,
             max_rounds=self.max_rounds,
             round_tol=self.round_tol,
             start=self._joint_weights() if self.warm_start and hasattr(self, "coef_") else None,
-            **options,
+            **self._options(),
         )
-        return result, {
-            "certificate_": result.certificate,
-            "history_": result.history,
-            "rounds_": result.rounds,
-            "n_iter_": result.certificate.passes,
-        }
+        return result, self._facts(result) | {"rounds_": result.rounds}
 
 
 @estimator
@@ -117,12 +113,13 @@ class LatentSVM(Alternating, LinearClassifier):
         tags.classifier_tags.multi_class = False
         return tags
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, lengths: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, lengths: Any = None) -> Self:
         """Fit bags to two classes.
 
         Parameters
         ----------
-        X : list of (n_instances, n_features) arrays or CSR, or one stacked matrix
+        X : list of (n_instances, n_features) arrays or CSR, one stacked matrix, or Source
+            A source has a label of its own for each bag.
         y : array of shape (n_bags,)
             Labels of any hashable type.
         sample_weight : array of shape (n_bags,), optional
@@ -131,6 +128,8 @@ class LatentSVM(Alternating, LinearClassifier):
         """
         if not isinstance(self.start, str) or self.start not in STARTS:
             raise InvalidData(f"start = {self.start!r}: give one of {STARTS}")
+        if isinstance(X, Source):
+            return self._fit_source(X, y=y, sample_weight=sample_weight, lengths=lengths)
         matrix, offsets = _as_bags(X, lengths)
         classes, codes, weight = self._labelled(y, len(offsets) - 1, sample_weight, "bag")
         columns = columns_of(X, matrix) | {"classes_": self._two(classes)}
@@ -141,11 +140,45 @@ class LatentSVM(Alternating, LinearClassifier):
     ) -> dict[str, Any]:
         """The fitted attributes, from checked data."""
         X, y = (Checked(matrix), offsets), np.where(positive, 0, -1)
-        first = first_bags(matrix, offsets, positive, self.start, self._seed())
-        structure = Bags(self._bias)
-        result, fitted = self._alternate(structure, X, y, weight, first)
-        latent = np.asarray(complete(structure, X, y, result.w, self._threads()), dtype=np.intp)
-        return fitted | {"latent_": latent[positive]} | self._split(result.w, 1)
+        shape = (1, matrix.shape[1])
+        result, fitted = self._alternate(
+            LatentProblem(
+                Bags(self._bias),
+                X,
+                y,
+                self.C,
+                weight,
+                self._threads(),
+                self._regularizer(shape),
+                first_bags(matrix, offsets, positive, self.start, self._seed()),
+            )
+        )
+        latent = complete(Bags(self._bias), X, y, result.w, self._threads())
+        chosen = np.asarray(latent, dtype=np.intp)[positive]
+        return fitted | {"latent_": chosen} | self._attributes(result.w, shape)
+
+    def _fit_source(self, source: Source, **others: Any) -> Self:
+        self._refuse_beside(others)
+        classes, n = self._two(self._classes_of(source)), source.n_features or 0
+        weighted, seed, structure = self._recode(source, classes), self._seed(), Bags(self._bias)
+
+        def impute(chunk: Chunk, w: np.ndarray | None) -> Chunk:
+            chunk = weighted(chunk)
+            matrix, offsets = as_stacked(chunk.examples)
+            positive = np.asarray(chunk.y) == 1
+            if w is None:
+                (rows, ends), y = first_bags(matrix, offsets, positive, self.start, seed)
+                return replace(chunk, X=rows.matrix, offsets=ends, y=y)
+            y = np.where(positive, 0, -1)
+            return replace(chunk, y=np.asarray(complete(structure, chunk.examples, y, w)))
+
+        result, fitted = self._alternate(
+            StreamedLatentProblem(
+                structure, source, impute, self.C, self._threads(), self._regularizer((1, n))
+            )
+        )
+        facts = {"classes_": classes, "n_features_in_": n}
+        return self._keep(fitted | facts | self._attributes(result.w, (1, n)))
 
     def _joint_weights(self) -> np.ndarray:
         """The weights of the features and, with an intercept, of the constant one."""
@@ -230,18 +263,46 @@ class LatentStructuredSVM(Alternating, StructuredSVM):
     array([ 1, -1], dtype=int32)
     """
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit examples X with labels y, whose latent parts are not looked at.
 
         A compiled structure begins with the latent parts of y.
         """
-        self._check(y)
+        if not isinstance(X, Source):
+            self._check(y)
         if getattr(self.structure, "complete", None) is None:
             raise InvalidData(
                 f"structure = {self.structure!r} has no complete: subclass taut.LatentStructure, "
                 "or use StructuredSVM where nothing is latent"
             )
-        result, fitted = self._alternate(self.structure, X, y, sample_weight)
+        if isinstance(X, Source):
+            return self._fit_source(X, y=y, sample_weight=sample_weight)
+        result, fitted = self._alternate(
+            LatentProblem(
+                self.structure,
+                X,
+                y,
+                self.C,
+                sample_weight,
+                self._threads(),
+                self._regularizer(None),
+            )
+        )
+        return self._keep(fitted | {"coef_": result.w})
+
+    def _fit_source(self, source: Source, **others: Any) -> Self:
+        self._refuse_beside(others)
+
+        def impute(chunk: Chunk, w: np.ndarray | None) -> Chunk:
+            labels = source.labels(chunk)
+            completed: Any = complete(self.structure, chunk.examples, labels, w)
+            return replace(chunk, y=completed)
+
+        result, fitted = self._alternate(
+            StreamedLatentProblem(
+                self.structure, source, impute, self.C, self._threads(), self._regularizer(None)
+            )
+        )
         return self._keep(fitted | {"coef_": result.w})
 
     def _joint_weights(self) -> np.ndarray:

@@ -9,11 +9,12 @@ from sklearn.utils.extmath import safe_sparse_dot
 
 from taut.data.arrays import Matrix
 from taut.errors import InvalidData
-from taut.estimators.base import StructuralEstimator, check_number, estimator
+from taut.estimators.base import check_number, estimator
+from taut.estimators.online import OnlineEstimator
 
 
 @estimator
-class LinearEstimator(StructuralEstimator):
+class LinearEstimator(OnlineEstimator):
     """Scores <coef, x> + intercept, the intercept being the weight of a constant feature."""
 
     fit_intercept: bool = True
@@ -37,15 +38,16 @@ class LinearEstimator(StructuralEstimator):
             )
         return float(self.intercept_scaling)
 
-    def _split(self, w: np.ndarray, columns: int) -> dict[str, np.ndarray]:
+    def _attributes(self, w: np.ndarray, coef_shape: Any) -> dict[str, np.ndarray]:
         """`coef_` and `intercept_` from w, which is (features and bias) x columns."""
+        columns = coef_shape[0]
         W = w.reshape(-1, columns)
         if not self.fit_intercept:
             return {"coef_": W.T, "intercept_": np.zeros(columns)}
         return {"coef_": W[:-1].T, "intercept_": self.intercept_scaling * W[-1]}
 
     def _joint_weights(self) -> np.ndarray:
-        """W of the fitted attributes: the inverse of `_split`."""
+        """W of the fitted attributes: the inverse of `_attributes`."""
         W = np.atleast_2d(self.coef_).T
         if self.fit_intercept:
             W = np.vstack([W, self.intercept_ / self.intercept_scaling])

@@ -10,9 +10,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from taut.data.arrays import Checked, as_sequences, holds_sequences
 from taut.data.queries import Queries, as_queries, as_relevances, check_k
+from taut.data.source import Source
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
-from taut.estimators.base import StructuralEstimator, columns_of, estimator
+from taut.estimators.base import columns_of, estimator
+from taut.estimators.online import OnlineEstimator, Plan, real_targets
 from taut.metrics import mean_ndcg
 from taut.structures import NdcgRanking, PairwiseRanking
 
@@ -20,7 +22,7 @@ _LOSSES = ("ndcg", "pairwise")
 
 
 @estimator
-class RankSVM(StructuralEstimator):
+class RankSVM(OnlineEstimator):
     """Scores by which the more relevant documents of a query come first.
 
     Minimises P(w) = 1/2 |w|^2 + C sum_q weight_q loss_q(w), where the loss of query q is
@@ -59,6 +61,8 @@ class RankSVM(StructuralEstimator):
     loss: str = "pairwise"
     k: int | None = 10
 
+    _parts_of = "sequences"
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -66,13 +70,20 @@ class RankSVM(StructuralEstimator):
         return tags
 
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None, lengths: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        groups: Any = None,
+        lengths: Any = None,
     ) -> Self:
         """Fit queries.
 
         Parameters
         ----------
-        X : list of (n_documents, n_features) arrays or CSR, or one stacked matrix
+        X : list of (n_documents, n_features) arrays or CSR, one stacked matrix, or Source
+            A source has relevances of its own.
         y : list of relevance lists, or one relevance per document
             Numbers >= 0, larger for more relevant documents.
         sample_weight : array of shape (n_queries,), optional
@@ -82,12 +93,21 @@ class RankSVM(StructuralEstimator):
         lengths : array of int, optional
             Rows of each query of a stacked X, which stand together. Without both, X is one query.
         """
+        if isinstance(X, Source):
+            return self._fit_source(
+                X, y=y, sample_weight=sample_weight, groups=groups, lengths=lengths
+            )
         queries, relevance, weight = self._blocks(X, y, sample_weight, groups, lengths)
         columns = columns_of(X, queries.matrix)
-        w, fitted = self._train(
-            self._structure(), (Checked(queries.matrix), queries.offsets), relevance, weight
-        )
-        return self._keep(fitted | columns | {"coef_": w})
+        rows, shape = (Checked(queries.matrix), queries.offsets), (1, queries.matrix.shape[1])
+        return self._keep(self._train(self._structure(), rows, relevance, weight, shape) | columns)
+
+    def _plan(self, source: Source) -> Plan:
+        n = source.n_features or 0
+        return Plan(self._structure(), real_targets, (1, n), {"n_features_in_": n})
+
+    def _attributes(self, w: np.ndarray, coef_shape: Any) -> dict[str, np.ndarray]:
+        return {"coef_": w}
 
     def _structure(self) -> NdcgRanking | PairwiseRanking:
         if not isinstance(self.loss, str) or self.loss not in _LOSSES:

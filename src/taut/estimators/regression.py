@@ -9,11 +9,13 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 
 from taut.data.arrays import Checked, Matrix, as_matrix
+from taut.data.source import Source
 from taut.data.targets import as_real_targets
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
 from taut.estimators.base import check_number, columns_of, estimator
 from taut.estimators.linear import LinearEstimator
+from taut.estimators.online import Plan, real_targets
 from taut.structures import Regression
 
 
@@ -50,15 +52,35 @@ class RegressionSVM(RegressorMixin, LinearEstimator):
 
     epsilon: float = 0.0
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit rows X to numbers y."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit rows X to numbers y.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n, n_features), or Source
+            A source, such as `taut.data.open_shards(path)`, has targets of its own.
+        y : array-like of shape (n,)
+        sample_weight : array-like of shape (n,), optional
+            Factors on C.
+        """
+        if isinstance(X, Source):
+            return self._fit_source(X, y=y, sample_weight=sample_weight)
         matrix, targets, weight = self._blocks(X, y, sample_weight)
-        columns = columns_of(X, matrix)
+        columns, shape = columns_of(X, matrix), (1, matrix.shape[1])
+        fitted = self._train(self._structure(), Checked(matrix), targets, weight, shape)
+        return self._keep(fitted | columns)
+
+    def _structure(self) -> Regression:
         check_number("epsilon", self.epsilon)
-        structure = Regression(float(self.epsilon), self._bias)
-        w, fitted = self._train(structure, Checked(matrix), targets, weight)
-        split = self._split(w, 1)
-        return self._keep(fitted | columns | split | {"coef_": split["coef_"][0]})
+        return Regression(float(self.epsilon), self._bias)
+
+    def _plan(self, source: Source) -> Plan:
+        n = source.n_features or 0
+        return Plan(self._structure(), real_targets, (1, n), {"n_features_in_": n})
+
+    def _attributes(self, w: np.ndarray, coef_shape: Any) -> dict[str, np.ndarray]:
+        attributes = super()._attributes(w, coef_shape)
+        return attributes | {"coef_": attributes["coef_"][0]}
 
     def _blocks(self, X: Any, y: Any, sample_weight: Any) -> tuple[Matrix, np.ndarray, np.ndarray]:
         """Checked rows, targets and weights."""

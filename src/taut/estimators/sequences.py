@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -10,9 +11,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from taut.data.arrays import Checked, as_sequences, holds_sequences
 from taut.data.labels import as_label_sequences, class_index, share_right
+from taut.data.source import Source
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
-from taut.estimators.base import StructuralEstimator, columns_of, estimator
+from taut.estimators.base import columns_of, estimator
+from taut.estimators.online import OnlineEstimator, Plan
 from taut.problem import CompiledData
 from taut.structures import Chain
 
@@ -20,7 +23,7 @@ _LOSSES = {"hamming": False, "mean_hamming": True}
 
 
 @estimator
-class ChainSVM(ClassifierMixin, StructuralEstimator):
+class ChainSVM(ClassifierMixin, OnlineEstimator):
     """Labels for the positions of sequences: weights per label, and per pair of neighbours.
 
     Minimises P(w) = 1/2 |w|^2 + C sum_i weight_i max_y [loss(y_i, y) - score(y_i) + score(y)] with
@@ -58,36 +61,57 @@ class ChainSVM(ClassifierMixin, StructuralEstimator):
     loss: str = "hamming"
     boundary: bool = False
 
+    _parts_of = "sequences"
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, lengths: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, lengths: Any = None) -> Self:
         """Fit sequences.
 
         Parameters
         ----------
-        X : list of (length, n_features) arrays or CSR, or one stacked matrix
+        X : list of (length, n_features) arrays or CSR, one stacked matrix, or Source
+            A source has labels of its own.
         y : list of label sequences, or one stacked sequence
             Labels of any hashable type.
         sample_weight : array of shape (n_sequences,), optional
         lengths : array of int, optional
             Lengths of the sequences of a stacked X; without it, X is one sequence.
         """
-        if not isinstance(self.loss, str) or self.loss not in _LOSSES:
-            raise InvalidData(f"loss = {self.loss!r}: give one of {sorted(_LOSSES)}")
+        if isinstance(X, Source):
+            return self._fit_source(X, y=y, sample_weight=sample_weight, lengths=lengths)
         matrix, offsets = as_sequences(X, lengths)
         if y is None:
             raise InvalidData("ChainSVM requires y to be passed, but the target y is None")
         classes, codes = class_index(as_label_sequences(y, offsets))
         weight = check_sample_weight(sample_weight, len(offsets) - 1, unit="sequence")
-        columns = columns_of(X, matrix)
-        structure = Chain(len(classes), _LOSSES[self.loss], self.boundary)
-        w, fitted = self._train(structure, (Checked(matrix), offsets), codes, weight)
-        return self._keep(
-            fitted | columns | {"classes_": classes} | _split(w, len(classes), matrix.shape[1])
+        columns = columns_of(X, matrix) | {"classes_": classes}
+        structure, shape = self._structure(len(classes)), (len(classes), matrix.shape[1])
+        rows = (Checked(matrix), offsets)
+        return self._keep(self._train(structure, rows, codes, weight, shape) | columns)
+
+    def _structure(self, n_labels: int) -> Chain:
+        if not isinstance(self.loss, str) or self.loss not in _LOSSES:
+            raise InvalidData(f"loss = {self.loss!r}: give one of {sorted(_LOSSES)}")
+        return Chain(n_labels, _LOSSES[self.loss], self.boundary)
+
+    def _plan(self, source: Source) -> Plan:
+        n, classes = source.n_features or 0, source.classes
+        if classes is None:
+            raise InvalidData("ChainSVM needs labels, and the targets of the source are none")
+        classes = class_index(classes)[0]
+        return Plan(
+            self._structure(len(classes)),
+            lambda chunk: replace(chunk, y=source.codes(chunk)),
+            (len(classes), n),
+            {"classes_": classes, "n_features_in_": n},
         )
+
+    def _attributes(self, w: np.ndarray, coef_shape: Any) -> dict[str, np.ndarray]:
+        return _split(w, *coef_shape)
 
     def predict(self, X: Any, *, lengths: Any = None) -> list[np.ndarray] | np.ndarray:
         """The best labels: one array per sequence, or one stacked array for a stacked X."""

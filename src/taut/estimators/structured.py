@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from taut.data.source import Source
 from taut.errors import InvalidData
-from taut.estimators.base import StructuralEstimator, estimator
+from taut.estimators.base import estimator
+from taut.estimators.online import OnlineEstimator, Plan
 from taut.problem import CompiledData, PythonData, bind
 
 
@@ -21,7 +23,7 @@ class HasStructure:
 
 
 @estimator
-class StructuredSVM(StructuralEstimator, HasStructure):
+class StructuredSVM(OnlineEstimator, HasStructure):
     """A structural SVM with a structure of your own.
 
     Minimises P(w) = 1/2 |w|^2 + C sum_i weight_i max_y [loss(y_i, y) - <w, psi_i(y)>].
@@ -51,14 +53,25 @@ class StructuredSVM(StructuralEstimator, HasStructure):
     array([0, 1, 2], dtype=int32)
     """
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    _parts_of = "examples"
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit examples X with labels y, in the form that the structure takes.
 
-        A plain-Python structure takes sequences of examples and labels.
+        A plain-Python structure takes sequences of examples and labels. X may be a source, such as
+        `taut.data.Stream(parts, kind="examples")`, which has labels of its own.
         """
+        if isinstance(X, Source):
+            return self._fit_source(X, y=y, sample_weight=sample_weight)
         self._check(y)
-        w, fitted = self._train(self.structure, X, y, sample_weight)
-        return self._keep(fitted | {"coef_": w})
+        return self._keep(self._train(self.structure, X, y, sample_weight, None))
+
+    def _plan(self, source: Source) -> Plan:
+        _check_structure(self.structure)
+        return Plan(self.structure, lambda chunk: replace(chunk, y=source.labels(chunk)), None, {})
+
+    def _attributes(self, w: np.ndarray, coef_shape: Any) -> dict[str, np.ndarray]:
+        return {"coef_": w}
 
     def _check(self, y: Any) -> None:
         """Refuse what cannot be a structure, or no labels."""

@@ -1,0 +1,82 @@
+"""Data that come in while a model is trained, and are gone afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from taut.data.chunks import Chunk
+from taut.data.source import Source
+from taut.data.streams import Stream
+from taut.errors import InvalidData
+
+__all__ = ["Inflow"]
+
+
+class Inflow(Source):
+    """A source that is fed part by part; each part can be read once.
+
+    Parameters
+    ----------
+    kind : {"rows", "sequences", "examples"}
+        As for `Stream`.
+    classes : array-like, optional
+        All labels that may occur, where targets are labels.
+
+    Examples
+    --------
+    >>> inflow = Inflow("rows")
+    >>> inflow.feed(np.eye(2), [0.5, 1.5])
+    >>> [(chunk.first, chunk.n_blocks) for chunk in inflow.chunks()]
+    [(0, 2)]
+    >>> inflow.feed(np.eye(2), [0.5, 1.5])
+    >>> [(chunk.first, chunk.n_blocks) for chunk in inflow.chunks()]
+    [(2, 2)]
+    """
+
+    n_blocks: int
+    n_chunks: int
+    repeatable = False
+
+    def __init__(self, kind: str, classes: ArrayLike | None = None) -> None:
+        self.kind = kind
+        self.given = classes
+        self.n_blocks = 0
+        self.n_chunks = 0
+        self.digest = b"inflow"
+        self._first: Stream | None = None
+        self._waiting: list[Chunk] = []
+
+    def feed(self, X: Any, y: Any = None, sample_weight: Any = None, margin: Any = None) -> None:
+        """Check a part and take it in."""
+        part = Stream([(X, y, sample_weight, margin)], kind=self.kind, classes=self.given)
+        if self._first is None:
+            self._first, self.head = part, part.head
+            self.n_features, self.dtype = part.n_features, part.dtype
+        elif part.n_features != self.n_features:
+            raise InvalidData(
+                f"X has {part.n_features} features, but {self.n_features} features are expected: "
+                "give the features of the first part"
+            )
+        self._append(part.chunks())
+
+    def _append(self, chunks: Iterable[Chunk]) -> None:
+        for chunk in chunks:
+            numbered = replace(chunk, number=self.n_chunks, first=self.n_blocks)
+            self._waiting.append(numbered)
+            self.n_chunks += 1
+            self.n_blocks += chunk.n_blocks
+
+    @property
+    def classes(self) -> np.ndarray | None:
+        """The labels that were given; without them those of the first part."""
+        return None if self._first is None else self._first.classes
+
+    def chunks(self, order: ArrayLike | None = None) -> Generator[Chunk]:
+        """What has come in since the last reading."""
+        waiting, self._waiting = self._waiting, []
+        yield from waiting

@@ -1,0 +1,151 @@
+"""Learning from data that are read part by part: from files, from streams, and by `partial_fit`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from taut.data.chunks import Chunk
+from taut.data.inflow import Inflow
+from taut.data.source import Source
+from taut.errors import InvalidData
+from taut.estimators.base import StructuralEstimator, estimator
+from taut.estimators.priors import CoefRegularizer
+from taut.loop import OnlineRun
+from taut.problem import Problem
+from taut.solvers import OnlineCache
+from taut.streamed import StreamedProblem
+
+
+class Plan(NamedTuple):
+    """How an estimator learns from chunks.
+
+    `recode` gives a chunk the targets and weights that the structure takes; `facts` are fitted
+    attributes that do not depend on w.
+    """
+
+    structure: Any
+    recode: Callable[[Chunk], Chunk]
+    coef_shape: tuple[int, int] | None
+    facts: dict[str, Any]
+
+
+def real_targets(chunk: Chunk) -> Chunk:
+    """A chunk whose targets are numbers."""
+    if not isinstance(chunk.y, np.ndarray) or chunk.y.dtype.kind not in "if":
+        raise InvalidData(
+            "the targets are missing or no numbers: write the data with the numbers to be learned"
+        )
+    return replace(chunk, y=chunk.y.astype(np.float64, copy=False))
+
+
+@estimator
+class OnlineEstimator(StructuralEstimator):
+    """Estimators whose `fit` takes data in memory or a source, and that have `partial_fit`."""
+
+    #: What the X of a part is, as `taut.data.Stream` has it.
+    _parts_of: ClassVar[str] = "rows"
+
+    def _plan(self, source: Source) -> Plan:
+        """How to learn from the chunks of a source."""
+        raise NotImplementedError
+
+    def _attributes(self, w: np.ndarray, coef_shape: tuple[int, int] | None) -> dict[str, Any]:
+        """The fitted attributes that w consists of."""
+        raise NotImplementedError
+
+    def _regularizer(self, coef_shape: tuple[int, int] | None) -> CoefRegularizer:
+        return CoefRegularizer(self.prior_mean, self.prior_precision, self.nonneg, coef_shape)
+
+    def _train(
+        self,
+        structure: Any,
+        X: Any,
+        y: Any,
+        sample_weight: np.ndarray | None,
+        coef_shape: tuple[int, int] | None,
+    ) -> dict[str, Any]:
+        """Fitted attributes, from data in memory."""
+        problem = Problem(
+            structure, X, y, self.C, sample_weight, self._threads(), self._regularizer(coef_shape)
+        )
+        w, fitted = self._solve(problem)
+        return fitted | self._attributes(w, coef_shape)
+
+    def _streamed(self, source: Source, plan: Plan) -> StreamedProblem:
+        return StreamedProblem(
+            plan.structure, source, self.C, self._threads(), self._regularizer(plan.coef_shape),
+            plan.recode,
+        )  # fmt: skip
+
+    def _fit_source(self, source: Source, **others: Any) -> Self:
+        """Fit all blocks of a source, which has targets and weights of its own."""
+        self._refuse_beside(others)
+        plan = self._plan(source)
+        w, fitted = self._solve(self._streamed(source, plan))
+        return self._keep(fitted | plan.facts | self._attributes(w, plan.coef_shape))
+
+    @staticmethod
+    def _refuse_beside(others: dict[str, Any]) -> None:
+        """Refuse what a source brings itself."""
+        given = [name for name, value in others.items() if value is not None]
+        if given:
+            raise InvalidData(
+                f"{given[0]} is given beside a source of data, which brings its own: write it "
+                "with the data, or leave it out"
+            )
+
+    def partial_fit(
+        self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None
+    ) -> Self:
+        """Go on learning with more data, which need not be kept.
+
+        What was learned from the data of earlier calls stays, in the cache of the solver; `fit`
+        begins anew. The certificate is an estimate, since the data cannot be looked at again.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for `fit`.
+        classes : array-like, optional
+            All labels that may ever occur, at the first call; by default those of its `y`.
+
+        Returns
+        -------
+        self
+        """
+        if not hasattr(self, "_online"):
+            self._online = _Online(Inflow(self._parts_of, classes))
+        online: _Online = self._online
+        online.inflow.feed(X, y, sample_weight)
+        options = self._options()
+        if online.run is None:
+            online.plan = self._plan(online.inflow)
+            solver = options["solver"] or OnlineCache()
+            if not isinstance(solver, OnlineCache):
+                raise InvalidData(
+                    f"solver = {self.solver!r} needs all data at once: use 'auto' or "
+                    "'online_cache' for partial_fit"
+                )
+            problem = self._streamed(online.inflow, online.plan)
+            online.run = OnlineRun(problem, solver, self.tol, options["random_state"])
+        assert online.plan is not None
+        result = online.run.go_on(options["callbacks"], self.time_limit)
+        return self._keep(
+            self._facts(result)
+            | online.plan.facts
+            | self._attributes(result.w, online.plan.coef_shape)
+            | {"_online": online}
+        )
+
+
+class _Online:
+    """What partial_fit keeps between calls."""
+
+    def __init__(self, inflow: Inflow) -> None:
+        self.inflow = inflow
+        self.plan: Plan | None = None
+        self.run: OnlineRun | None = None
