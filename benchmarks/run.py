@@ -15,6 +15,8 @@ SCRIPTS = (
     "start_up.py",
     "reference_optima.py",
     "linear_rivals.py",
+    "regression_rivals.py",
+    "ranking.py",
     "chunking.py",
     "centre_rule.py",
     "threads.py",

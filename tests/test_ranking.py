@@ -102,6 +102,14 @@ def test_many_documents_are_ranked_by_score(structure, rng):
         assert label[-1] == inverted.sum()
 
 
+def test_more_pairs_than_can_be_counted_are_refused():
+    x, offsets = np.ones((140_003, 1)), [0, 3, 140_003]
+    few = np.arange(140_003) < 10
+    assert PairwiseRanking().encode((x, offsets), few).n_blocks == 2
+    with pytest.raises(InvalidData, match=r"query 1 has 140000 documents, .* 4900000000 pairs"):
+        PairwiseRanking().encode((x, offsets), np.arange(140_003) % 2)
+
+
 def differences(x, y, offsets):
     """x_a - x_b of all pairs of which a is more relevant, each once with either sign."""
     pairs = [

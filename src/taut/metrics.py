@@ -78,4 +78,5 @@ def mean_ndcg(
         for keys in (scores, relevance)
     )
     values = np.divide(found, best, out=np.ones(len(best)), where=best > 0.0)
-    return float(np.average(values, weights=weight))
+    # Sums of the same terms in another order may differ in their last digits.
+    return float(np.average(np.minimum(values, 1.0), weights=weight))

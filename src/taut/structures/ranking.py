@@ -18,7 +18,10 @@ from taut.data.queries import (
     levels,
     shared_worth,
 )
+from taut.errors import InvalidData
 from taut.structures.base import Blocks, CompiledStructure, as_stacked
+
+_MOST_PAIRS = 2**31 - 1
 
 
 @helper
@@ -122,8 +125,10 @@ class PairwiseRanking(_Ranking):
         """Rows and offsets X with relevances y >= 0; without y no pair is known."""
         matrix, rows, offsets, relevance = self._stacked(X, y)
         n = len(offsets) - 1
+        level, n_levels = levels(relevance, offsets)
+        _check_pairs(level, n_levels, offsets)
         return Blocks(
-            data=PairData(rows, offsets, *levels(relevance, offsets)),
+            data=PairData(rows, offsets, level, n_levels),
             n_features=matrix.shape[1],
             offsets=offsets + np.arange(n + 1),
             truth=np.zeros(offsets[-1] + n, dtype=np.int32),
@@ -197,6 +202,19 @@ class PairwiseRanking(_Ranking):
                 total -= scales[q] * labels[q, d]
             if total != 0.0:
                 add_row(data.rows, first + d, total, w)
+
+
+def _check_pairs(level: np.ndarray, n_levels: np.ndarray, offsets: np.ndarray) -> None:
+    """Refuse queries with more pairs than a label can count."""
+    first, lengths = np.cumsum(n_levels) - n_levels, np.diff(offsets)
+    sizes = np.bincount(np.repeat(first, lengths) + level).astype(np.float64)
+    pairs = 0.5 * (lengths.astype(np.float64) ** 2 - np.add.reduceat(sizes**2, first))
+    if pairs.max() > _MOST_PAIRS:
+        i = int(pairs.argmax())
+        raise InvalidData(
+            f"query {i} has {lengths[i]} documents, which make {pairs[i]:.0f} pairs, more than "
+            f"{_MOST_PAIRS}: divide it, or leave out some of its documents"
+        )
 
 
 class RankData(NamedTuple):
