@@ -26,6 +26,8 @@ class Inflow(Source):
         As for `Stream`.
     classes : array-like, optional
         All labels that may occur, where targets are labels.
+    owner : str
+        Who is fed, for errors.
 
     Examples
     --------
@@ -42,8 +44,11 @@ class Inflow(Source):
     n_chunks: int
     repeatable = False
 
-    def __init__(self, kind: str, classes: ArrayLike | None = None) -> None:
+    def __init__(
+        self, kind: str, classes: ArrayLike | None = None, owner: str = "the model"
+    ) -> None:
         self.kind = kind
+        self.owner = owner
         self.given = classes
         self.n_blocks = 0
         self.n_chunks = 0
@@ -59,8 +64,8 @@ class Inflow(Source):
             self.n_features, self.dtype = part.n_features, part.dtype
         elif part.n_features != self.n_features:
             raise InvalidData(
-                f"X has {part.n_features} features, but {self.n_features} features are expected: "
-                "give the features of the first part"
+                f"X has {part.n_features} features, but {self.owner} is expecting "
+                f"{self.n_features} features as input: give those of the first part"
             )
         self._append(part.chunks())
 

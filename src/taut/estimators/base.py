@@ -172,10 +172,12 @@ class StructuralEstimator(BaseEstimator):
             "checkpoint": self.checkpoint,
         }
 
-    def _solve(self, problem: Problem) -> tuple[np.ndarray, dict[str, Any]]:
+    def _solve(
+        self, problem: Problem, options: dict[str, Any]
+    ) -> tuple[np.ndarray, dict[str, Any]]:
         """Solve a problem; w, and the fitted attributes that all estimators share."""
         start = getattr(self, "_state", None) if self.warm_start else None
-        result = solve(problem, start=start, **self._options())
+        result = solve(problem, start=start, **options)
         fitted = self._facts(result)
         # Whoever interrupts a fit is told to go on with warm_start=True, and may set it only then.
         if self.warm_start or result.certificate.status is Status.INTERRUPTED:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Self
 
@@ -41,16 +42,19 @@ class Alternating(OnlineEstimator):
         """The fitted w as the problem has it."""
         raise NotImplementedError
 
-    def _alternate(self, latent: LatentProblem) -> tuple[LatentResult, dict[str, Any]]:
+    def _alternate(
+        self, problem: Callable[..., LatentProblem], *arguments: Any
+    ) -> tuple[LatentResult, dict[str, Any]]:
         """The result, and the fitted attributes that both share."""
+        options = self._options()
         for name in ("max_rounds", "round_tol"):
             check_number(name, getattr(self, name))
         result = alternate(
-            latent,
+            problem(*arguments),
             max_rounds=self.max_rounds,
             round_tol=self.round_tol,
             start=self._joint_weights() if self.warm_start and hasattr(self, "coef_") else None,
-            **self._options(),
+            **options,
         )
         return result, self._facts(result) | {"rounds_": result.rounds}
 
@@ -142,16 +146,15 @@ class LatentSVM(Alternating, LinearClassifier):
         X, y = (Checked(matrix), offsets), np.where(positive, 0, -1)
         shape = (1, matrix.shape[1])
         result, fitted = self._alternate(
-            LatentProblem(
-                Bags(self._bias),
-                X,
-                y,
-                self.C,
-                weight,
-                self._threads(),
-                self._regularizer(shape),
-                first_bags(matrix, offsets, positive, self.start, self._seed()),
-            )
+            LatentProblem,
+            Bags(self._bias),
+            X,
+            y,
+            self.C,
+            weight,
+            self._threads(),
+            self._regularizer(shape),
+            first_bags(matrix, offsets, positive, self.start, self._seed()),
         )
         latent = complete(Bags(self._bias), X, y, result.w, self._threads())
         chosen = np.asarray(latent, dtype=np.intp)[positive]
@@ -173,9 +176,13 @@ class LatentSVM(Alternating, LinearClassifier):
             return replace(chunk, y=np.asarray(complete(structure, chunk.examples, y, w)))
 
         result, fitted = self._alternate(
-            StreamedLatentProblem(
-                structure, source, impute, self.C, self._threads(), self._regularizer((1, n))
-            )
+            StreamedLatentProblem,
+            structure,
+            source,
+            impute,
+            self.C,
+            self._threads(),
+            self._regularizer((1, n)),
         )
         facts = {"classes_": classes, "n_features_in_": n}
         return self._keep(fitted | facts | self._attributes(result.w, (1, n)))
@@ -278,15 +285,14 @@ class LatentStructuredSVM(Alternating, StructuredSVM):
         if isinstance(X, Source):
             return self._fit_source(X, y=y, sample_weight=sample_weight)
         result, fitted = self._alternate(
-            LatentProblem(
-                self.structure,
-                X,
-                y,
-                self.C,
-                sample_weight,
-                self._threads(),
-                self._regularizer(None),
-            )
+            LatentProblem,
+            self.structure,
+            X,
+            y,
+            self.C,
+            sample_weight,
+            self._threads(),
+            self._regularizer(None),
         )
         return self._keep(fitted | {"coef_": result.w})
 
@@ -299,9 +305,13 @@ class LatentStructuredSVM(Alternating, StructuredSVM):
             return replace(chunk, y=completed)
 
         result, fitted = self._alternate(
-            StreamedLatentProblem(
-                self.structure, source, impute, self.C, self._threads(), self._regularizer(None)
-            )
+            StreamedLatentProblem,
+            self.structure,
+            source,
+            impute,
+            self.C,
+            self._threads(),
+            self._regularizer(None),
         )
         return self._keep(fitted | {"coef_": result.w})
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
+from taut.data.arrays import as_sequences
 from taut.data.chunks import Chunk
 from taut.data.inflow import Inflow
+from taut.data.labels import as_label_sequences
 from taut.data.source import Source
 from taut.errors import InvalidData
 from taut.estimators.base import StructuralEstimator, estimator
@@ -69,10 +72,11 @@ class OnlineEstimator(StructuralEstimator):
         coef_shape: tuple[int, int] | None,
     ) -> dict[str, Any]:
         """Fitted attributes, from data in memory."""
+        options = self._options()
         problem = Problem(
             structure, X, y, self.C, sample_weight, self._threads(), self._regularizer(coef_shape)
         )
-        w, fitted = self._solve(problem)
+        w, fitted = self._solve(problem, options)
         return fitted | self._attributes(w, coef_shape)
 
     def _streamed(self, source: Source, plan: Plan) -> StreamedProblem:
@@ -84,8 +88,8 @@ class OnlineEstimator(StructuralEstimator):
     def _fit_source(self, source: Source, **others: Any) -> Self:
         """Fit all blocks of a source, which has targets and weights of its own."""
         self._refuse_beside(others)
-        plan = self._plan(source)
-        w, fitted = self._solve(self._streamed(source, plan))
+        options, plan = self._options(), self._plan(source)
+        w, fitted = self._solve(self._streamed(source, plan), options)
         return self._keep(fitted | plan.facts | self._attributes(w, plan.coef_shape))
 
     @staticmethod
@@ -117,11 +121,11 @@ class OnlineEstimator(StructuralEstimator):
         -------
         self
         """
+        options = self._options()
         if not hasattr(self, "_online"):
-            self._online = _Online(Inflow(self._parts_of, classes))
+            self._online = _Online(Inflow(self._parts_of, classes, type(self).__name__))
         online: _Online = self._online
         online.inflow.feed(X, y, sample_weight)
-        options = self._options()
         if online.run is None:
             online.plan = self._plan(online.inflow)
             solver = options["solver"] or OnlineCache()
@@ -139,6 +143,48 @@ class OnlineEstimator(StructuralEstimator):
             | online.plan.facts
             | self._attributes(result.w, online.plan.coef_shape)
             | {"_online": online}
+        )
+
+
+@estimator
+class OnlineSequences(OnlineEstimator):
+    """The same, where blocks are sequences of rows."""
+
+    _parts_of = "sequences"
+
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any = None,
+        classes: Any = None,
+        sample_weight: Any = None,
+        *,
+        lengths: Any = None,
+    ) -> Self:
+        """Go on learning with more sequences; see `OnlineEstimator.partial_fit`.
+
+        Parameters
+        ----------
+        X, y, sample_weight, lengths
+            As for `fit`.
+        classes : array-like, optional
+            All labels that may ever occur, at the first call; by default those of its `y`.
+
+        Returns
+        -------
+        self
+        """
+        matrix, offsets = as_sequences(X, lengths)
+        if y is None:
+            raise InvalidData(
+                f"{type(self).__name__} requires y to be passed, but the target y is None"
+            )
+        labels, pairs = as_label_sequences(y, offsets), list(pairwise(offsets))
+        return super().partial_fit(
+            [matrix[start:stop] for start, stop in pairs],
+            [labels[start:stop] for start, stop in pairs],
+            classes,
+            sample_weight,
         )
 
 

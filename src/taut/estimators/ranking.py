@@ -14,7 +14,7 @@ from taut.data.source import Source
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
 from taut.estimators.base import columns_of, estimator
-from taut.estimators.online import OnlineEstimator, Plan, real_targets
+from taut.estimators.online import OnlineSequences, Plan, real_targets
 from taut.metrics import mean_ndcg
 from taut.structures import NdcgRanking, PairwiseRanking
 
@@ -22,7 +22,7 @@ _LOSSES = ("ndcg", "pairwise")
 
 
 @estimator
-class RankSVM(OnlineEstimator):
+class RankSVM(OnlineSequences):
     """Scores by which the more relevant documents of a query come first.
 
     Minimises P(w) = 1/2 |w|^2 + C sum_q weight_q loss_q(w), where the loss of query q is
@@ -60,8 +60,6 @@ class RankSVM(OnlineEstimator):
 
     loss: str = "pairwise"
     k: int | None = 10
-
-    _parts_of = "sequences"
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -15,7 +15,7 @@ from taut.data.source import Source
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
 from taut.estimators.base import columns_of, estimator
-from taut.estimators.online import OnlineEstimator, Plan
+from taut.estimators.online import OnlineSequences, Plan
 from taut.problem import CompiledData
 from taut.structures import Chain
 
@@ -23,7 +23,7 @@ _LOSSES = {"hamming": False, "mean_hamming": True}
 
 
 @estimator
-class ChainSVM(ClassifierMixin, OnlineEstimator):
+class ChainSVM(ClassifierMixin, OnlineSequences):
     """Labels for the positions of sequences: weights per label, and per pair of neighbours.
 
     Minimises P(w) = 1/2 |w|^2 + C sum_i weight_i max_y [loss(y_i, y) - score(y_i) + score(y)] with
@@ -60,8 +60,6 @@ class ChainSVM(ClassifierMixin, OnlineEstimator):
 
     loss: str = "hamming"
     boundary: bool = False
-
-    _parts_of = "sequences"
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
