@@ -22,7 +22,7 @@ from taut._lanes import aligned_zeros
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
 from taut.quadratic import Quadratic
-from taut.regularizer import FEW_LABELS, Regularizer, curvature_rises, through_scaling
+from taut.regularizer import FEW_LABELS, Prior, Regularizer, curvature_rises, through_scaling
 from taut.structures.base import Blocks, CompiledStructure, Oracles, Structure
 
 
@@ -86,7 +86,7 @@ class CompiledData:
         self,
         structure: CompiledStructure,
         blocks: Blocks,
-        regularizer: Regularizer | None = None,
+        regularizer: Regularizer | Prior | None = None,
     ) -> None:
         self.structure = structure
         self.blocks = blocks
@@ -211,7 +211,7 @@ class PythonData:
         structure: Structure,
         X: Any,
         y: Any = None,
-        regularizer: Regularizer | None = None,
+        regularizer: Regularizer | Prior | None = None,
     ) -> None:
         self.structure = structure
         self.X, self.truth = _plain(X), _plain(y)
@@ -307,7 +307,7 @@ def bind(
     structure: Structure | CompiledStructure,
     X: Any,
     y: Any = None,
-    regularizer: Regularizer | None = None,
+    regularizer: Regularizer | Prior | None = None,
 ) -> CompiledData | PythonData:
     """Structure and data together; without y, for prediction only."""
     if isinstance(structure, CompiledStructure):
@@ -396,7 +396,7 @@ class Problem:
         C: float = 1.0,
         sample_weight: np.ndarray | None = None,
         n_jobs: int = 1,
-        regularizer: Regularizer | None = None,
+        regularizer: Regularizer | Prior | None = None,
     ) -> None:
         check_factor(C)
         self.structure = structure

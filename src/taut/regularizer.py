@@ -90,6 +90,10 @@ class Prior:
         self.scale = scale
         self.root = root
 
+    def check(self, n: int) -> Prior:
+        """Itself: where many data are bound to one prior, it is checked once."""
+        return self
+
     @property
     def rescales(self) -> bool:
         """Whether R is not the identity."""

@@ -12,7 +12,7 @@ from taut.data.chunks import Chunk
 from taut.data.held import Held, as_chunk
 from taut.data.source import Source
 from taut.problem import CompiledData, Problem, PythonData, bind, check_factor
-from taut.regularizer import Regularizer
+from taut.regularizer import Prior, Regularizer
 from taut.structures.base import CompiledStructure, Structure
 
 Recode = Callable[[Chunk], Chunk]
@@ -64,7 +64,7 @@ class StreamedProblem(Problem):
         source: Source,
         C: float = 1.0,
         n_jobs: int = 1,
-        regularizer: Regularizer | None = None,
+        regularizer: Regularizer | Prior | None = None,
         recode: Recode | None = None,
     ) -> None:
         check_factor(C)
@@ -72,11 +72,12 @@ class StreamedProblem(Problem):
         self.source = source
         self.C = C
         self.n_jobs = n_jobs
-        self.regularizer = regularizer
+        self.regularizer: Regularizer | Prior | None = regularizer
         self.recode = recode or (lambda chunk: chunk)
         self.repeatable = source.repeatable
         # One block tells the shape of w and of the prior.
         self.data = self.bind(source.head.take([0])).data
+        self.regularizer = self.data.prior
         self.quadratic = self.data.prior.quadratic(self.data.pad)
 
     @classmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import ExitStack, closing
 from io import FileIO
 from pathlib import Path
@@ -31,7 +31,7 @@ from taut.errors import InvalidData
 
 __all__ = ["Shards", "open_shards"]
 
-_AHEAD = 1
+_HINTS = 4  # chunks that the system is told of before they are read
 _ALIGNMENT = 64
 
 
@@ -211,7 +211,12 @@ class Shards(Source):
                 )
             if len(np.unique(numbers)) < len(numbers):
                 raise InvalidData("order has a chunk twice; give each chunk number once")
-        return read_ahead(self._read(numbers), _AHEAD)
+        # One thread reads and another one looks at checksums, where there are some to look at.
+        stages = 1 + bool(self._unread[numbers].any())
+        arrays: Iterator[tuple[int, dict[str, np.ndarray]]] = self._read(numbers, stages + 1)
+        if stages == 2:
+            arrays = read_ahead(arrays)
+        return read_ahead(self._finished(arrays))
 
     def load(self) -> tuple[Any, Any]:
         """Read everything into memory.
@@ -254,13 +259,35 @@ class Shards(Source):
                     opened.read(column, shard, start, part.view(np.uint8))
                     yield part
 
-    def _read(self, numbers: np.ndarray) -> Iterator[Chunk]:
-        """Read chunks into buffers that are used in turn."""
-        # As many as `read_ahead` keeps alive.
-        buffers = [_aligned(self._buffer_size(numbers)) for _ in range(_AHEAD + 1)]
+    def _read(
+        self, numbers: np.ndarray, n_buffers: int
+    ) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+        """The arrays of chunks as they are in the files, in buffers that are used in turn."""
+        buffers = [_aligned(self._buffer_size(numbers)) for _ in range(n_buffers)]
         with _Files(self.path) as opened:
+            for number in numbers[:_HINTS].tolist():
+                self._announce(number)
             for turn, number in enumerate(numbers.tolist()):
-                yield self._read_chunk(number, buffers[turn % len(buffers)], opened)
+                if turn + _HINTS < len(numbers):
+                    self._announce(int(numbers[turn + _HINTS]))
+                yield number, self._read_arrays(number, buffers[turn % n_buffers], opened)
+
+    def _announce(self, number: int) -> None:
+        """Tell the system that a chunk will be read soon: in random order it cannot guess."""
+        if not hasattr(os, "posix_fadvise"):
+            return
+        shard, ranges = int(self._shard_of[number]), self._ranges[number].tolist()
+        for column in self._columns:
+            start, stop = ranges[UNITS.index(column.unit)]
+            try:
+                file = os.open(self.path / column.file(shard), os.O_RDONLY)
+            except OSError:
+                return  # reading it will say what is wrong
+            try:
+                size = (stop - start + column.pointer) * column.itemsize
+                os.posix_fadvise(file, column.offset(start), size, os.POSIX_FADV_WILLNEED)
+            finally:
+                os.close(file)
 
     def _buffer_size(self, numbers: np.ndarray) -> int:
         sizes = np.zeros(len(numbers), dtype=np.int64)
@@ -269,11 +296,11 @@ class Shards(Source):
             sizes += (stops - starts + column.pointer) * column.itemsize + _ALIGNMENT
         return int(sizes.max(initial=0))
 
-    def _read_chunk(self, number: int, buffer: np.ndarray, opened: _Files) -> Chunk:
+    def _read_arrays(
+        self, number: int, buffer: np.ndarray, opened: _Files
+    ) -> dict[str, np.ndarray]:
         shard = int(self._shard_of[number])
         ranges = dict(zip(UNITS, self._ranges[number].tolist()))
-        verify = self._unread[number]
-        digest = hashlib.sha256()
         arrays = {}
         place = 0
         for column in self._columns:
@@ -282,26 +309,36 @@ class Shards(Source):
             part = buffer[place : place + n * column.itemsize]
             place += -(-len(part) // _ALIGNMENT) * _ALIGNMENT
             opened.read(column, shard, start, part)
-            if verify:
-                digest.update(part.data)
             arrays[column.name] = part.view(column.dtype).reshape(column.shape(n))
-        if verify:
-            if digest.digest() != self._checksums[number]:
-                names = ", ".join(column.file(shard) for column in self._columns)
-                files._refuse(
-                    self.path,
-                    f"is damaged: chunk {number} (rows {ranges['rows'][0]} to "
-                    f"{ranges['rows'][1] - 1} of {names}) does not match its SHA-256",
-                    REMEDY,
-                )
-            self._unread[number] = False
+        return arrays
+
+    def _finished(self, read: Iterable[tuple[int, dict[str, np.ndarray]]]) -> Iterator[Chunk]:
+        """Chunks of arrays that were read, checked if they have not been before."""
+        for number, arrays in read:
+            if self._unread[number]:
+                self._check(number, arrays)
+            for column in self._columns:
+                if column.pointer:
+                    array = arrays[column.name]
+                    array -= array[0]
+            if self._places is not None:
+                arrays["y"] = self._places[arrays["y"]]
+            yield from_columns(arrays, number, int(self._firsts[number]), self.n_features)
+
+    def _check(self, number: int, arrays: dict[str, np.ndarray]) -> None:
+        digest = hashlib.sha256()
         for column in self._columns:
-            if column.pointer:
-                array = arrays[column.name]
-                array -= array[0]
-        if self._places is not None:
-            arrays["y"] = self._places[arrays["y"]]
-        return from_columns(arrays, number, int(self._firsts[number]), self.n_features)
+            digest.update(arrays[column.name].reshape(-1).view(np.uint8).data)
+        if digest.digest() != self._checksums[number]:
+            shard, (first, last) = int(self._shard_of[number]), self._ranges[number, 1]
+            names = ", ".join(column.file(shard) for column in self._columns)
+            files._refuse(
+                self.path,
+                f"is damaged: chunk {number} (rows {first} to {last - 1} of {names}) does not "
+                "match its SHA-256",
+                REMEDY,
+            )
+        self._unread[number] = False
 
 
 class _Files:

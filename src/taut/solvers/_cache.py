@@ -18,7 +18,8 @@ from taut.solvers.base import Arrays, DualState
 from taut.solvers.dual_coordinate import CoordinateState, DualCoordinate
 from taut.streamed import Part, StreamedProblem
 
-_SMALL = 2_000_000  # bytes of a segment below which it is merged with others
+_SMALL = 4_000_000  # bytes of a segment below which it is merged with others
+_MANY = 16  # small segments that are worth being merged
 _NUMBERS = ("passes", "position", "explored", "explored_in_pass", "optimising", "ended", "rounds")
 
 
@@ -29,18 +30,18 @@ class Segment:
         self.ids = ids
         self.chunk = chunk
         self.state = state
+        given = chunk.columns().values()
+        own = (
+            array.nbytes
+            for array in state.duals.data.arrays()
+            if not any(np.may_share_memory(array, column) for column in given)
+        )
+        self._fixed = chunk.nbytes + sum(own) + 5 * ids.nbytes
 
     @property
     def nbytes(self) -> int:
         """Memory of features, of what oracles need beside them, and of dual variables."""
-        X = self.chunk.columns().values()
-        own = (
-            array.nbytes
-            for array in self.state.duals.data.arrays()
-            if not any(np.may_share_memory(array, column) for column in X)
-        )
-        numbers = 5 * self.ids.nbytes
-        return self.chunk.nbytes + sum(own) + self.state.duals.nbytes + numbers
+        return self._fixed + self.state.duals.nbytes
 
 
 class CacheState(DualState):
@@ -156,6 +157,7 @@ class CacheState(DualState):
 
     def keep(self, chunk: Chunk, state: CoordinateState, reach: float) -> None:
         """Keep the useful blocks of an explored chunk."""
+        self.merge_small()
         kept = np.flatnonzero(self.useful(state, reach))
         self.left_gap[chunk.number] = float(np.delete(state.gap, kept).sum())
         if len(kept):
@@ -187,7 +189,7 @@ class CacheState(DualState):
     def merge_small(self) -> None:
         """Stack small segments: visits in random order are best over many blocks."""
         small = [s for s in self.segments if s.nbytes < _SMALL]
-        if len(small) < 8:
+        if len(small) < _MANY:
             return
         ids = np.concatenate([s.ids for s in small])
         chunk = concatenate([s.chunk for s in small])
