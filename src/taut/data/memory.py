@@ -1,5 +1,8 @@
 """Amounts of memory: as users write them, and as objects take them."""
 
+import contextlib
+import ctypes
+import functools
 import re
 import sys
 from collections.abc import Mapping
@@ -10,7 +13,10 @@ import scipy.sparse as sp
 
 from taut.errors import InvalidData
 
-__all__ = ["as_bytes", "size_of"]
+__all__ = ["as_bytes", "return_freed_memory", "size_of"]
+
+_MMAP_THRESHOLD = -3  # glibc's number of the option
+_LARGE = 1 << 18  # bytes from which an array is worth pages of its own
 
 _UNITS = {
     "B": 1,
@@ -111,3 +117,15 @@ def size_of(value: Any) -> int:
             elif hasattr(item, "__dict__") and not isinstance(item, type):
                 waiting.extend(vars(item).values())
     return total
+
+
+@functools.cache
+def return_freed_memory() -> None:
+    """Let the C library return large arrays to the system when they are freed.
+
+    glibc keeps freed arrays below a size that it raises by itself, up to 32 MB: where arrays of
+    many sizes come and go, a process can grow to twice what is in use. Other libraries need no
+    telling.
+    """
+    with contextlib.suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _LARGE)

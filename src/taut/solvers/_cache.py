@@ -138,9 +138,7 @@ class CacheState(DualState):
             assert self.resting_vector is not None
             state.loss_sum = state.duals.loss_sum
             self.resting_loss -= state.loss_sum
-            np.negative(self.resting_vector, out=self.resting_vector)
-            state.duals.add_vector(self.resting_vector)
-            np.negative(self.resting_vector, out=self.resting_vector)
+            _subtract(state, self.resting_vector)
         for segment in self.segments:
             start, stop = np.searchsorted(segment.ids, [chunk.first, chunk.first + chunk.n_blocks])
             state.leave_out(segment.ids[start:stop] - chunk.first)
@@ -191,18 +189,29 @@ class CacheState(DualState):
         small = [s for s in self.segments if s.nbytes < _SMALL]
         if len(small) < _MANY:
             return
-        ids = np.concatenate([s.ids for s in small])
-        chunk = concatenate([s.chunk for s in small])
+        self.segments = [s for s in self.segments if s.nbytes >= _SMALL]
+        # Not all at once: while segments are stacked they are in memory twice.
+        group: list[Segment] = []
+        while small:
+            group.append(small.pop())
+            if not small or sum(segment.nbytes for segment in group) > _SMALL:
+                self.segments.append(self._merged(group))
+                group = []
+
+    def _merged(self, segments: list[Segment]) -> Segment:
+        if len(segments) == 1:
+            return segments[0]
+        ids = np.concatenate([s.ids for s in segments])
+        chunk = concatenate([s.chunk for s in segments])
         state = self.state_of(self.problem.bind(chunk))
-        edges = np.cumsum([0] + [len(s.ids) for s in small])
-        for segment, first, last in zip(small, edges[:-1], edges[1:], strict=True):
+        edges = np.cumsum([0] + [len(s.ids) for s in segments])
+        for segment, first, last in zip(segments, edges[:-1], edges[1:], strict=True):
             own = np.arange(last - first)
             state.duals.put(np.arange(first, last), segment.state.duals.take(own))
-        state.take_over_all([s.state for s in small])
+        state.take_over_all([s.state for s in segments])
         merged = Segment(ids, chunk, state)
-        if (np.diff(ids) < 0).any():
-            merged = self._selected(merged, np.argsort(ids))
-        self.segments = [s for s in self.segments if s.nbytes >= _SMALL] + [merged]
+        rising = (np.diff(ids) > 0).all()
+        return merged if rising else self._selected(merged, np.argsort(ids))
 
     def rest(self, excess: int) -> int:
         """Free at least `excess` bytes: blocks whose gaps were least lose their features.
@@ -217,31 +226,38 @@ class CacheState(DualState):
         count = min(len(gaps), int(np.ceil(len(gaps) * min(1.0, excess / size))))
         chosen = np.zeros(len(gaps), dtype=bool)
         chosen[np.argsort(gaps, kind="stable")[:count]] = True
-        edges = np.cumsum([0] + [len(segment.ids) for segment in self.segments])
-        kept = []
-        for segment, first, last in zip(self.segments, edges[:-1], edges[1:], strict=True):
-            own = chosen[first:last]
-            if own.any():
-                self._put_to_rest(self._selected(segment, np.flatnonzero(own)))
-            if not own.all():
-                whole = not own.any()
-                kept.append(segment if whole else self._selected(segment, np.flatnonzero(~own)))
-        self.segments = kept
-        return count
-
-    def _put_to_rest(self, segment: Segment) -> None:
         if self.resting_vector is None:
             self.resting_vector = np.zeros(len(self.w))
+        waiting, self.segments, first = self.segments[::-1], [], 0
+        while waiting:  # one by one: what is copied and what it is copied from are both in memory
+            segment = waiting.pop()
+            own = chosen[first : first + len(segment.ids)]
+            first += len(segment.ids)
+            if own.any():
+                segment = self._put_to_rest(segment, own)
+            if len(segment.ids):
+                self.segments.append(segment)
+        return count
+
+    def _put_to_rest(self, segment: Segment, own: np.ndarray) -> Segment:
+        """Keep the dual variables of some blocks of a segment; return what is left of it."""
+        assert self.resting_vector is not None
         duals = segment.state.duals
-        duals.add_vector(self.resting_vector)
-        self.resting_loss += duals.loss_sum
         numbers = np.array(sorted(self.firsts, key=self.firsts.__getitem__))
         firsts = np.array([self.firsts[k] for k in numbers])
         owner = np.searchsorted(firsts, segment.ids, side="right") - 1
-        for k in np.unique(owner):
-            mine = np.flatnonzero(owner == k)
+        for k in np.unique(owner[own]):
+            mine = np.flatnonzero(own & (owner == k))
             where = segment.ids[mine] - firsts[k]
             self.resting.setdefault(int(numbers[k]), []).append((where, duals.take(mine)))
+        # What these blocks have of U: all of it, less what is left.
+        self.resting_loss += duals.loss_sum
+        duals.add_vector(self.resting_vector)
+        left = self._selected(segment, np.flatnonzero(~own))
+        if len(left.ids):
+            self.resting_loss -= left.state.duals.loss_sum
+            _subtract(left.state, self.resting_vector)
+        return left
 
     # Saving
 
@@ -306,6 +322,13 @@ class CacheState(DualState):
         state = self.state_of(self.problem.bind(chunk))
         state.restore(arrays | {"w": self.w})
         return Segment(ids, chunk, state)
+
+
+def _subtract(state: CoordinateState, U: np.ndarray) -> None:
+    """U -= sum of a psi."""
+    np.negative(U, out=U)
+    state.duals.add_vector(U)
+    np.negative(U, out=U)
 
 
 def _named(prefix: str, arrays: Arrays) -> Arrays:

@@ -12,7 +12,7 @@ import numpy as np
 
 from taut._lanes import aligned_zeros
 from taut.data.chunks import Chunk
-from taut.data.memory import as_bytes
+from taut.data.memory import as_bytes, return_freed_memory
 from taut.errors import CacheOverflow, InvalidData
 from taut.problem import Problem
 from taut.solvers._cache import CacheState
@@ -104,6 +104,7 @@ class OnlineCache(Solver[CacheState]):
 
     def init(self, problem: Problem, rng: np.random.Generator) -> CacheState:
         """An empty cache."""
+        return_freed_memory()
         streamed = StreamedProblem.of(problem)
         w = aligned_zeros(streamed.data.size, streamed.data.dtype)
         state = CacheState(streamed, DualCoordinate(), w, rng)
