@@ -7,11 +7,11 @@ P(w) = 1/2 |w|^2 + C sum of hinges without bias; suboptimality is P(w) / P* - 1,
 certified lower bound within 1e-6 of the optimum. Three settings of `OnlineCache`: as it is; with
 room for a quarter of the data's bytes; keeping none but blocks with weight (`reach=0`, Algorithm 2
 as it was published). Against them one and two passes of `DualCoordinate` in memory, and stochastic
-gradient descent: scikit-learn's `SGDClassifier` on two classes, a loop of the same kind for Crammer
-and Singer's hinge on ten. Its step is eta / sqrt(t) or, like that of Pegasos, eta / (1 + alpha eta
-t), with five values of eta each, with and without averaging; on two classes also scikit-learn's
-rule "optimal". The best of all of them is taken, for each seed, by the very objective that is
-reported; its time is that of one run.
+gradient descent: the step is eta / sqrt(t) or, like that of Pegasos, eta / (1 + alpha eta t), with
+five values of eta each, with and without averaging. The first, and its own rule "optimal", are
+scikit-learn's `SGDClassifier` on two classes; the second, and all of Crammer and Singer's hinge on
+ten, are a loop below. The best of all of them is taken, for each seed, by the very objective that
+is reported; its time is that of one run.
 """
 
 from __future__ import annotations
