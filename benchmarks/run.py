@@ -17,6 +17,8 @@ SCRIPTS = (
     "linear_rivals.py",
     "regression_rivals.py",
     "ranking.py",
+    "one_pass.py",
+    "upper_bound.py",
     "chunking.py",
     "centre_rule.py",
     "threads.py",
