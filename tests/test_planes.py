@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from cases import chain
+from cases import STRUCTURES, chain
 from reference import chain_blocks
 from taut import Problem, solve
 from taut.planes import (
@@ -18,6 +18,7 @@ from taut.planes import (
     corrective_steps,
     make_room,
 )
+from taut.solvers import DualCoordinate
 from taut.structures import Chain
 
 
@@ -149,3 +150,85 @@ def test_corrective_steps_are_exact(rng):
     assert_allclose(answer, [change @ losses, change @ psi @ psi.T @ change], rtol=1e-12)
     violation = losses - psi @ psi.T @ coef
     assert violation.max() <= violation[coef > 0.0].min() + 1e-2 * losses.max()
+
+
+def filled(rng, sizes, counts):
+    """Planes of blocks with labels of these sizes, and these numbers of planes beside the truth."""
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    planes = Planes(np.ones(len(sizes)), np.arange(offsets[-1], dtype=np.int32), offsets)
+    for i, count in enumerate(counts):
+        for k in range(count):
+            while not make_room(planes.arrays, i):
+                planes.grow()
+            q = append(
+                planes.arrays, i, np.full(sizes[i], 100 * i + k, dtype=np.int32), rng.random()
+            )
+            planes.arrays.coef[planes.arrays.places[i, SLOT] + q] = rng.random() + 0.1
+            planes.gram(i)[:] = rng.random(planes.gram(i).shape)
+    return planes
+
+
+def content(planes, i):
+    start, count = planes.arrays.places[i, SLOT], planes.arrays.places[i, N_PLANES]
+    slots = slice(start, start + count)
+    return (
+        planes.arrays.coef[slots].tolist(),
+        planes.arrays.loss[slots].tolist(),
+        planes.labels(i).tolist(),
+        planes.gram(i)[:count, :count].tolist(),
+    )
+
+
+@pytest.mark.parametrize("blocks", [[0], [3, 1], [4, 0, 2], [0, 1, 2, 3, 4]])
+def test_what_is_taken_can_be_put(blocks, rng):
+    sizes, counts = np.array([1, 3, 2, 3, 1]), [0, 9, 2, 30, 4]
+    planes, blocks = filled(rng, sizes, counts), np.array(blocks)
+    before = [content(planes, i) for i in range(5)]
+    taken = planes.take(blocks)
+    own = Planes(np.ones(len(blocks)), np.zeros(sizes[blocks].sum(), dtype=np.int32),
+                 np.concatenate([[0], np.cumsum(sizes[blocks])]))  # fmt: skip
+    own.arrays = taken
+    assert [content(own, q) for q in range(len(blocks))] == [before[i] for i in blocks]
+    fresh = filled(rng, sizes, [1, 1, 1, 1, 1])
+    others = [content(fresh, i) for i in range(5)]
+    fresh.put(blocks, taken)
+    for i in range(5):
+        assert content(fresh, i) == (before[i] if i in blocks else others[i])
+    # Blocks can still grow there.
+    for i in range(5):
+        while not make_room(fresh.arrays, i):
+            fresh.grow()
+        append(fresh.arrays, i, np.zeros(sizes[i], dtype=np.int32), 0.0)
+
+
+@pytest.mark.parametrize("form", ["multiclass", "chain", "tags-plain"])
+def test_dual_variables_that_are_taken_can_be_put(form):
+    """In all three forms: what is moved to another state adds up to the same."""
+    case = STRUCTURES[form]
+    problem, rng = case.problem(C=30.0), np.random.default_rng(0)
+    solver = DualCoordinate()
+    states = [solver.init(problem, rng) for _ in range(3)]
+    for state in states[:2]:  # the second one is elsewhere
+        for _ in range(40 if state is states[0] else 3):
+            solver.pass_(problem, state, 1.0, lambda: True)
+    full, other, empty = (state.duals for state in states)
+    some = np.arange(0, case.n_blocks, 2)
+    rest = np.setdiff1d(np.arange(case.n_blocks), some)
+    other.put(rest, full.take(rest))
+    other.put(some[::-1], full.take(some[::-1]))
+    empty.put(some, other.take(some))
+    empty.put(rest, other.take(rest))
+    vectors = np.zeros((3, problem.data.size))
+    for duals, U in zip((full, other, empty), vectors, strict=True):
+        duals.add_vector(U)
+        assert_allclose(duals.loss_sum, full.loss_sum, rtol=1e-12)
+        assert_array_equal(duals.in_use(), full.in_use())
+    assert_allclose(vectors[1:], vectors[:1].repeat(2, axis=0), atol=1e-10)
+    if form == "tags-plain":
+        # A plane that was dropped leaves its number behind the others, and its psi nowhere.
+        i = int(np.flatnonzero(full.in_use())[0])
+        last = full.planes.arrays.places[i, N_PLANES] - 1
+        del full.psi[int(full.planes.labels(i)[last, 0])]
+        full.planes.arrays.places[i, N_PLANES] = last
+        empty.put(np.array([i]), full.take(np.array([i])))
+        assert empty.planes.arrays.places[i, N_PLANES] == last

@@ -9,7 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 import numpy as np
@@ -114,11 +114,8 @@ def solve(
         if saved is not None:
             run.resume(*saved)
     callbacks = list(callbacks)
-    try:
-        status = run.go(max_iter, time_limit, callbacks, file)
-    finally:
-        for callback in callbacks:
-            getattr(callback, "close", lambda: None)()
+    with closing_all(callbacks):
+        status = run.go(max_iter if problem.repeatable else 1, time_limit, callbacks, file)
     return run.result(status)
 
 
@@ -145,7 +142,9 @@ class OnlineRun:
 
     def go_on(self, callbacks: Iterable[Callback] = (), time_limit: float | None = None) -> Result:
         """One pass through what is new, and the result for all that has come in so far."""
-        return self.run.result(self.run.go(0, time_limit, list(callbacks), None))
+        callbacks, passes = list(callbacks), self.run.iteration + 1
+        with closing_all(callbacks):
+            return self.run.result(self.run.go(passes, time_limit, callbacks, None))
 
 
 @kernel
@@ -194,12 +193,15 @@ class _Run:
 
     def hot_start(self, start: Arrays) -> None:
         """Begin at the dual point of another solve; under the same weights also at its best w."""
-        self.state.hot_start(start)
+        same_weights = start[_WEIGHTS].tobytes() == self.problem.weight_digest
+        self.state.hot_start(start, same_weights)
         _, U = self.true_dual()
         self.centre.place(U, self.state.w)
-        if start[_WEIGHTS].tobytes() == self.problem.weight_digest:
+        if same_weights:
             self.average, self.better = start["best_w"].astype(self.state.w.dtype), "average"
             self.verify()
+            if not self.solver.averages:  # else what never changes would be verified for ever
+                self.average, self.better = None, "w"
 
     def widen(self) -> None:
         """Go on in float64, where the data's single precision is not enough."""
@@ -217,12 +219,10 @@ class _Run:
         file: CheckpointFile | None,
     ) -> Status:
         """Pass after pass until there is a reason to stop; the bounds are true ones then."""
-        if not self.problem.repeatable:
-            max_iter = self.iteration + 1
         began = time.perf_counter() - self.seconds
         deadline = math.inf if time_limit is None else began + self.seconds + time_limit
 
-        with catch_interrupt() as interrupted:
+        with closing(self.state), catch_interrupt() as interrupted:
 
             def keep_going() -> bool:
                 return not interrupted.is_set() and time.perf_counter() < deadline
@@ -454,8 +454,6 @@ class _Run:
         for name, value in meta["numbers"].items():
             kind = type(getattr(self, name))
             setattr(self, name, value == "True" if kind is bool else kind(value))
-        if self.history.records:
-            self.state.primal = self.history.records[-1].primal
 
 
 _NUMBERS = (
@@ -463,6 +461,16 @@ _NUMBERS = (
     "overestimate", "best_primal", "best_dual", "better", "verified_gap", "fruitless",
     "least_gap", "stagnant",
 )  # fmt: skip
+
+
+@contextmanager
+def closing_all(callbacks: Iterable[Callback]) -> Iterator[None]:
+    """Close the callbacks that can be closed, in the end."""
+    try:
+        yield
+    finally:
+        for callback in callbacks:
+            getattr(callback, "close", lambda: None)()
 
 
 @contextmanager

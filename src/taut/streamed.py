@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from typing import NamedTuple
 
 import numpy as np
@@ -118,7 +118,7 @@ class StreamedProblem(Problem):
         weight = np.ones(chunk.n_blocks) if chunk.sample_weight is None else chunk.sample_weight
         return Part(chunk, data, self.C * weight)
 
-    def parts(self, order: np.ndarray | None = None) -> Iterator[tuple[Chunk, Part]]:
+    def parts(self, order: np.ndarray | None = None) -> Generator[tuple[Chunk, Part]]:
         """Chunks as they are read, and bound; valid until the next one is asked for."""
         chunks = self.source.chunks(order)
         try:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections import deque
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -43,6 +44,7 @@ class Inflow(Source):
     n_blocks: int
     n_chunks: int
     repeatable = False
+    goes_on = True
 
     def __init__(
         self, kind: str, classes: ArrayLike | None = None, owner: str = "the model"
@@ -54,10 +56,17 @@ class Inflow(Source):
         self.n_chunks = 0
         self.digest = b"inflow"
         self._first: Stream | None = None
-        self._waiting: list[Chunk] = []
+        self._waiting: deque[Chunk] = deque()
 
-    def feed(self, X: Any, y: Any = None, sample_weight: Any = None, margin: Any = None) -> None:
-        """Check a part and take it in."""
+    def feed(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        margin: Any = None,
+        check: Callable[[Chunk], Any] | None = None,
+    ) -> None:
+        """Check a part and take it in as a whole; `check` may refuse it too."""
         part = Stream([(X, y, sample_weight, margin)], kind=self.kind, classes=self.given)
         if self._first is None:
             self._first, self.head = part, part.head
@@ -67,7 +76,11 @@ class Inflow(Source):
                 f"X has {part.n_features} features, but {self.owner} is expecting "
                 f"{self.n_features} features as input: give those of the first part"
             )
-        self._append(part.chunks())
+        chunks = list(part.chunks())
+        if check is not None:
+            for chunk in chunks:
+                check(chunk)
+        self._append(chunks)
 
     def _append(self, chunks: Iterable[Chunk]) -> None:
         for chunk in chunks:
@@ -83,5 +96,5 @@ class Inflow(Source):
 
     def chunks(self, order: ArrayLike | None = None) -> Generator[Chunk]:
         """What has come in since the last reading."""
-        waiting, self._waiting = self._waiting, []
-        yield from waiting
+        while self._waiting:
+            yield self._waiting.popleft()

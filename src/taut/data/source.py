@@ -37,6 +37,8 @@ class Source(ABC):
         Whether the data can be read more than once.
     random_access : bool
         Whether chunks can be read in any order.
+    goes_on : bool
+        Whether another reading goes on behind the chunks that were read before.
     digest : bytes
         Tells the data from others.
     """
@@ -47,6 +49,7 @@ class Source(ABC):
     dtype: np.dtype | None
     repeatable: bool
     random_access: bool = False
+    goes_on: bool = False
     digest: bytes
 
     @property

@@ -68,7 +68,13 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         """Class codes as targets, and weights by class."""
         factors = np.ones(len(classes))
         if self.class_weight is not None:
-            sums = source.class_sums() if self.class_weight == "balanced" else factors
+            balanced = self.class_weight == "balanced"
+            if balanced and not source.repeatable:
+                raise InvalidData(
+                    "class_weight = 'balanced' takes a reading of its own, and these data can be "
+                    "read only once: give a dict of weights by class"
+                )
+            sums = source.class_sums() if balanced else factors
             factors = class_weights(self.class_weight, classes, np.arange(len(classes)), sums)
 
         def recode(chunk: Chunk) -> Chunk:

@@ -36,13 +36,19 @@ class Plan(NamedTuple):
     facts: dict[str, Any]
 
 
-def real_targets(chunk: Chunk) -> Chunk:
-    """A chunk whose targets are numbers."""
-    if not isinstance(chunk.y, np.ndarray) or chunk.y.dtype.kind not in "if":
-        raise InvalidData(
-            "the targets are missing or no numbers: write the data with the numbers to be learned"
-        )
-    return replace(chunk, y=chunk.y.astype(np.float64, copy=False))
+def real_targets(source: Source) -> Callable[[Chunk], Chunk]:
+    """A recoding to targets that are numbers."""
+
+    def recode(chunk: Chunk) -> Chunk:
+        y = source.labels(chunk)  # not their codes, which would be numbers too
+        if not isinstance(y, np.ndarray) or y.dtype.kind not in "if":
+            raise InvalidData(
+                "the targets are missing or no numbers: write the data with the numbers to be "
+                "learned"
+            )
+        return replace(chunk, y=y.astype(np.float64, copy=False))
+
+    return recode
 
 
 @estimator
@@ -51,6 +57,10 @@ class OnlineEstimator(StructuralEstimator):
 
     #: What the X of a part is, as `taut.data.Stream` has it.
     _parts_of: ClassVar[str] = "rows"
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The cache of partial_fit is bound to this process; the model is not.
+        return {name: value for name, value in super().__getstate__().items() if name != "_online"}
 
     def _plan(self, source: Source) -> Plan:
         """How to learn from the chunks of a source."""
@@ -108,7 +118,8 @@ class OnlineEstimator(StructuralEstimator):
         """Go on learning with more data, which need not be kept.
 
         What was learned from the data of earlier calls stays, in the cache of the solver; `fit`
-        begins anew. The certificate is an estimate, since the data cannot be looked at again.
+        begins anew, and so does a model that was copied, pickled or saved. Parameters are those of
+        the first call. The certificate is an estimate, since the data cannot be looked at again.
 
         Parameters
         ----------
@@ -122,21 +133,22 @@ class OnlineEstimator(StructuralEstimator):
         self
         """
         options = self._options()
-        if not hasattr(self, "_online"):
-            self._online = _Online(Inflow(self._parts_of, classes, type(self).__name__))
-        online: _Online = self._online
-        online.inflow.feed(X, y, sample_weight)
-        if online.run is None:
-            online.plan = self._plan(online.inflow)
-            solver = options["solver"] or OnlineCache()
-            if not isinstance(solver, OnlineCache):
-                raise InvalidData(
-                    f"solver = {self.solver!r} needs all data at once: use 'auto' or "
-                    "'online_cache' for partial_fit"
-                )
-            problem = self._streamed(online.inflow, online.plan)
-            online.run = OnlineRun(problem, solver, self.tol, options["random_state"])
-        assert online.plan is not None
+        solver = options["solver"] or OnlineCache()
+        if not isinstance(solver, OnlineCache):
+            raise InvalidData(
+                f"solver = {self.solver!r} needs all data at once: use 'auto' or 'online_cache' "
+                "for partial_fit"
+            )
+        online: _Online | None = getattr(self, "_online", None)
+        if online is None:
+            inflow = Inflow(self._parts_of, classes, type(self).__name__)
+            inflow.feed(X, y, sample_weight)
+            plan = self._plan(inflow)
+            problem = self._streamed(inflow, plan)
+            run = OnlineRun(problem, solver, self.tol, options["random_state"])
+            online = _Online(inflow, plan, problem, run)
+        else:
+            online.inflow.feed(X, y, sample_weight, check=online.problem.bind)
         result = online.run.go_on(options["callbacks"], self.time_limit)
         return self._keep(
             self._facts(result)
@@ -188,10 +200,10 @@ class OnlineSequences(OnlineEstimator):
         )
 
 
-class _Online:
+class _Online(NamedTuple):
     """What partial_fit keeps between calls."""
 
-    def __init__(self, inflow: Inflow) -> None:
-        self.inflow = inflow
-        self.plan: Plan | None = None
-        self.run: OnlineRun | None = None
+    inflow: Inflow
+    plan: Plan
+    problem: StreamedProblem
+    run: OnlineRun

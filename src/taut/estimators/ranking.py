@@ -102,7 +102,7 @@ class RankSVM(OnlineSequences):
 
     def _plan(self, source: Source) -> Plan:
         n = source.n_features or 0
-        return Plan(self._structure(), real_targets, (1, n), {"n_features_in_": n})
+        return Plan(self._structure(), real_targets(source), (1, n), {"n_features_in_": n})
 
     def _attributes(self, w: np.ndarray, coef_shape: Any) -> dict[str, np.ndarray]:
         return {"coef_": w}

@@ -76,7 +76,7 @@ class RegressionSVM(RegressorMixin, LinearEstimator):
 
     def _plan(self, source: Source) -> Plan:
         n = source.n_features or 0
-        return Plan(self._structure(), real_targets, (1, n), {"n_features_in_": n})
+        return Plan(self._structure(), real_targets(source), (1, n), {"n_features_in_": n})
 
     def _attributes(self, w: np.ndarray, coef_shape: Any) -> dict[str, np.ndarray]:
         attributes = super()._attributes(w, coef_shape)

@@ -8,7 +8,7 @@ read again. Blocks without weight are forgotten.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 
 import numpy as np
 
@@ -20,7 +20,10 @@ from taut.streamed import Part, StreamedProblem
 
 _SMALL = 4_000_000  # bytes of a segment below which it is merged with others
 _MANY = 16  # small segments that are worth being merged
-_NUMBERS = ("passes", "position", "explored", "explored_in_pass", "optimising", "ended", "rounds")
+_NUMBERS = (
+    "passes", "position", "explored", "explored_in_pass", "optimising", "ended", "rounds", "scale",
+    "primal", "excess",
+)  # fmt: skip
 
 
 class Segment:
@@ -65,12 +68,13 @@ class CacheState(DualState):
         self.resting_loss = 0.0
         self.firsts: dict[int, int] = {}  # number of each chunk's first block
         self.left_gap: dict[int, float] = {}  # summed gap of the blocks that were not kept
-        self.reader: Iterator[tuple[Chunk, Part]] | None = None
+        self.reader: Generator[tuple[Chunk, Part]] | None = None
         self.order = np.empty(0, dtype=np.int64)  # of the chunks in this pass; empty: as they come
         self.passes = 0
         self.position = 0  # chunks of this pass that have been explored
         self.explored = 0.0  # gap found since the cache was last optimised
         self.explored_in_pass = 0.0
+        self.scale = -1.0  # the objective as exploring began; negative: it has not
         self.optimising = False
         self.ended = False  # whether the pass has seen all chunks
         self.rounds = 0  # of optimising, since it began
@@ -100,6 +104,17 @@ class CacheState(DualState):
         for segment in self.segments:
             segment.state.w = self.w
             segment.state.duals.allocate(np.float64)
+
+    def wake(self):
+        """Visit all kept blocks in the next round; the others are visited in each pass."""
+        for segment in self.segments:
+            segment.state.wake()
+
+    def close(self):
+        """Stop reading, and the thread that reads ahead."""
+        reader, self.reader = self.reader, None
+        if reader is not None:
+            reader.close()
 
     # Blocks
 
@@ -139,6 +154,8 @@ class CacheState(DualState):
             state.loss_sum = state.duals.loss_sum
             self.resting_loss -= state.loss_sum
             _subtract(state, self.resting_vector)
+            if not self.resting:  # nor what rounding left of their sums
+                self.resting_vector, self.resting_loss = None, 0.0
         for segment in self.segments:
             start, stop = np.searchsorted(segment.ids, [chunk.first, chunk.first + chunk.n_blocks])
             state.leave_out(segment.ids[start:stop] - chunk.first)
@@ -292,16 +309,27 @@ class CacheState(DualState):
         for name, value in zip(_NUMBERS, arrays["numbers"].tolist(), strict=True):
             setattr(self, name, type(getattr(self, name))(value))
 
-    def hot_start(self, arrays):
-        """The dual point of another solve of the same blocks under the same weights."""
-        self._restore_blocks(arrays)
+    def hot_start(self, arrays, same_weights):
+        """The dual point of another solve of the same blocks, scaled to these weights.
 
-    def _restore_blocks(self, arrays: Arrays) -> None:
+        Blocks that rest cannot be scaled without their features: under other weights they begin
+        anew.
+        """
+        if "chunks" not in arrays:
+            raise InvalidData(
+                "the start was made by a solver that keeps all blocks: start from a solve with "
+                "online_cache, or from nothing (warm_start=False)"
+            )
+        self._restore_blocks(arrays, hot=True)
+        if not same_weights:
+            self.resting, self.resting_vector, self.resting_loss = {}, None, 0.0
+
+    def _restore_blocks(self, arrays: Arrays, hot: bool = False) -> None:
         self.firsts = {int(k): int(first) for k, first in arrays["chunks"]}
         self.left_gap = {int(k): float(gap) for k, gap in arrays["left_gap"]}
         self.resting_loss = float(arrays["resting_loss"])
         self.resting_vector = arrays.get("resting_vector")
-        self.segments = [self._restored(own) for own in _grouped(arrays, "segment")]
+        self.segments = [self._restored(own, hot) for own in _grouped(arrays, "segment")]
         self.resting = {}
         for number in sorted(
             {int(name.split(".")[1]) for name in arrays if name[:8] == "resting."}
@@ -310,7 +338,7 @@ class CacheState(DualState):
                 (own.pop("where"), own) for own in _grouped(arrays, f"resting.{number}")
             ]
 
-    def _restored(self, arrays: Arrays) -> Segment:
+    def _restored(self, arrays: Arrays, hot: bool) -> Segment:
         ids = arrays.pop("ids")
         columns = {k[len("chunk.") :]: arrays.pop(k) for k in list(arrays) if k[:6] == "chunk."}
         if columns:
@@ -320,7 +348,10 @@ class CacheState(DualState):
         else:
             raise InvalidData("the kept blocks of a stream that can be read only once are missing")
         state = self.state_of(self.problem.bind(chunk))
-        state.restore(arrays | {"w": self.w})
+        if hot:
+            state.hot_start(arrays, same_weights=False)
+        else:
+            state.restore(arrays | {"w": self.w})
         return Segment(ids, chunk, state)
 
 

@@ -76,6 +76,9 @@ class DualState(ABC):
     def widen(self) -> None:
         """Go on with w in float64, where single precision is not enough."""
 
+    def close(self) -> None:
+        """The run is over, for now: let go of what is open."""
+
     @abstractmethod
     def curvature(self) -> float:
         """Mean over the blocks of C_i |psi_i|^2, from which the centre's strength is guessed."""
@@ -89,7 +92,7 @@ class DualState(ABC):
         """Go on from `arrays`, exactly."""
 
     @abstractmethod
-    def hot_start(self, arrays: Arrays) -> None:
+    def hot_start(self, arrays: Arrays, same_weights: bool) -> None:
         """Take the dual point of another solve of the same blocks, scaled to these weights."""
 
 

@@ -113,8 +113,13 @@ class CoordinateState(DualState):
         self.passes, self.age = int(passes), int(age)
         self.duals.restore(arrays, np.ones(len(self.gap)))
 
-    def hot_start(self, arrays: Arrays) -> None:
+    def hot_start(self, arrays: Arrays, same_weights: bool) -> None:
         """The dual point of `arrays`, scaled block by block to these weights."""
+        if "weight" not in arrays:
+            raise InvalidData(
+                "the start was made by a solver that keeps some blocks only: start from a solve "
+                "with dual_coordinate, or from nothing (warm_start=False)"
+            )
         old = arrays["weight"]
         self.duals.restore(arrays, self.duals.weight / np.where(old > 0.0, old, 1.0))
         self.duals.complete()

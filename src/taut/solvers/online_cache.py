@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -101,6 +102,8 @@ class OnlineCache(Solver[CacheState]):
                 f"online_gap = {self.online_gap} and cache_gap = {self.cache_gap} must be "
                 f"positive, max_rounds = {self.max_rounds} at least 1"
             )
+        if not 0.0 <= self.reach < math.inf:
+            raise InvalidData(f"reach = {self.reach}: it must be 0 or more, and finite")
 
     def init(self, problem: Problem, rng: np.random.Generator) -> CacheState:
         """An empty cache."""
@@ -137,7 +140,7 @@ class OnlineCache(Solver[CacheState]):
         state.position, state.explored_in_pass, state.ended = 0, 0.0, False
         state.order = np.empty(0, dtype=np.int64)
 
-    def _reader(self, state: CacheState) -> Iterator[tuple[Chunk, Part]]:
+    def _reader(self, state: CacheState) -> Generator[tuple[Chunk, Part]]:
         """The chunks of this pass that are still to be explored."""
         if state.reader is None:
             source = state.problem.source
@@ -145,13 +148,15 @@ class OnlineCache(Solver[CacheState]):
                 state.order = state.rng.permutation(source.n_chunks or 0)
             order = state.order[state.position :] if len(state.order) else None
             state.reader = state.problem.parts(order)
-            for _ in range(state.position if order is None else 0):
+            for _ in range(0 if source.goes_on or order is not None else state.position):
                 next(state.reader)
         return state.reader
 
     def _explore(self, state: CacheState, stiffness: float, keep_going: KeepGoing) -> PassReport:
         """Visit blocks that are not in the cache, until there is enough to optimise."""
         began, movement, calls = time.perf_counter(), 0.0, 0
+        if state.scale < 0.0:  # once: the clock must not decide when the cache is optimised
+            state.scale = abs(state.primal)
         reader = self._reader(state)
         while True:
             found = next(reader, None)
@@ -168,8 +173,7 @@ class OnlineCache(Solver[CacheState]):
             state.keep(chunk, fresh, self._reach(state))
             state.position += 1
             self._fit_into_memory(state)
-            scale = max(abs(state.primal), abs(state.loss_sum))
-            if state.explored > self.online_gap * scale:
+            if state.explored > self.online_gap * max(state.scale, abs(state.loss_sum)):
                 state.optimising = True
                 break
             if time.perf_counter() - began > _SECONDS or not keep_going():
@@ -195,8 +199,9 @@ class OnlineCache(Solver[CacheState]):
         settled = exact and self._cached_gap(state) + state.excess <= self._target(state)
         done = whole and (settled or state.rounds >= self.max_rounds or not state.segments)
         if done:
-            state.optimising, state.explored = False, 0.0
+            state.optimising, state.explored, state.scale = False, 0.0, -1.0
             state.forget_useless(self._reach(state), _IDLE)
+        self._fit_into_memory(state)  # planes that were found may have outgrown it
         over = done and state.ended
         return PassReport(gap, movement, over, calls, over=over)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -209,7 +211,7 @@ def first_bags(
     lengths = np.diff(offsets)
     first = np.where(positive, 0, -1)
     if start == "random":
-        drawn = np.random.default_rng(seed).integers(lengths)
+        drawn = _drawn(matrix, offsets, seed)
         return (Checked(matrix), offsets), np.where(positive, drawn, -1)
     averaged = np.flatnonzero(positive & (lengths > 1))
     if start == "first" or len(averaged) == 0:
@@ -224,6 +226,21 @@ def first_bags(
     first[averaged] = lengths[averaged]
     ends = np.cumsum(lengths + np.isin(np.arange(len(lengths)), averaged))
     return (Checked(as_matrix(longer)), np.concatenate([[0], ends])), first
+
+
+def _drawn(matrix: Matrix, offsets: np.ndarray, seed: int) -> np.ndarray:
+    """An instance of each bag by what is in it and the seed, whatever bags are beside it."""
+    X: Any = matrix
+    values, edges = [X], offsets
+    if sp.issparse(X):
+        values, edges = [X.data, X.indices], X.indptr[offsets]
+    drawn = np.zeros(len(offsets) - 1, dtype=np.int64)
+    for k, (start, stop) in enumerate(pairwise(edges.tolist())):
+        digest = hashlib.blake2b(str(seed).encode(), digest_size=8)
+        for array in values:
+            digest.update(np.ascontiguousarray(array[start:stop]).tobytes())
+        drawn[k] = int.from_bytes(digest.digest()) % int(offsets[k + 1] - offsets[k])
+    return drawn
 
 
 def best_instances(scores: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

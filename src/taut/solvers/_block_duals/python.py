@@ -86,7 +86,8 @@ class PythonDual(PlaneDual):
 
     def take(self, blocks):
         arrays = super().take(blocks)
-        numbers = np.unique(arrays["labels"]).tolist()
+        # Beyond the planes that are there, labels are those of planes that were dropped.
+        numbers = [k for k in np.unique(arrays["labels"]).tolist() if k in self.psi]
         return arrays | _packed({0: self.psi[0]} | {k: self.psi[k] for k in numbers})
 
     def put(self, blocks, arrays):
