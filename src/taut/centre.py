@@ -51,6 +51,7 @@ class MovingCentre:
         self.kappa = 0.0
         self.wanted = 0.0  # kappa as the rule has it, worthwhile or not
         self.limit = math.inf
+        self.first_limit = math.inf
         self.passes = 0
         self.best_gap = math.inf
         self.waited = 0
@@ -93,7 +94,7 @@ class MovingCentre:
         The root is only where the search begins: it was right on usps and sector, and up to some
         hundred times too small elsewhere. The limit is twice the curvature.
         """
-        self.limit = 2.0 * max(1.0, curvature)
+        self.limit = self.first_limit = 2.0 * max(1.0, curvature)
         self.wanted = math.sqrt(curvature)
         return self._worthwhile()
 
@@ -118,8 +119,8 @@ class MovingCentre:
         return self._worthwhile()
 
     def new_problem(self) -> None:
-        """Blocks have come in: search again, from the strength that was right without them."""
-        self.best_gap, self.waited, self.passes = math.inf, 0, 0
+        """Blocks have come in: the gap that there was is no measure of progress any more."""
+        self.best_gap, self.waited, self.limit = math.inf, 0, self.first_limit
 
     def settings(self) -> dict[str, float]:
         """Everything but the vectors."""
@@ -133,4 +134,4 @@ class MovingCentre:
             setattr(self, name, settings[name])
 
 
-_SETTINGS = ("kappa", "wanted", "limit", "passes", "best_gap", "waited")
+_SETTINGS = ("kappa", "wanted", "limit", "first_limit", "passes", "best_gap", "waited")

@@ -35,6 +35,7 @@ _FLOOR = 1e-12  # relative gaps that rounding may hide from the estimate: verifi
 _PATIENCE = 20  # verifications without gain before precision is blamed
 _STAGNANT = 60  # passes without a gain of 2 % before single precision is blamed
 _SINGLE = 1e-5  # relative gaps below this are beyond w in single precision
+_DRIFT = 50  # parts after which the rounding of single precision has added up in w
 _TRUST = (1e-3, 10.0)  # bounds of true over estimated gap: one wrong estimate is no lasting verdict
 
 
@@ -165,6 +166,7 @@ class _Run:
         self.tol = tol
         self.rng = rng
         self.state = solver.init(problem, rng)
+        self.state.tol = tol
         self.centre = MovingCentre(self.state.w, problem.quadratic)
         self.centre.place(self.centre.U, self.state.w)
         self.average: np.ndarray | None = None  # of w, from the third complete pass on
@@ -173,6 +175,7 @@ class _Run:
         self.history = History()
         self.iteration = 0
         self.parts = 0  # of passes, where the solver divides them
+        self.summed = 0  # parts when w was last summed up afresh
         self.recentres = False  # whether the centre moves before the next part
         self.oracle_calls = 0
         self.seconds = 0.0
@@ -200,8 +203,6 @@ class _Run:
         if same_weights:
             self.average, self.better = start["best_w"].astype(self.state.w.dtype), "average"
             self.verify()
-            if not self.solver.averages:  # else what never changes would be verified for ever
-                self.average, self.better = None, "w"
 
     def widen(self) -> None:
         """Go on in float64, where the data's single precision is not enough."""
@@ -266,6 +267,12 @@ class _Run:
         """Bring estimates, and when it is time true bounds, up to date after a pass."""
         self.parts += 1
         self.iteration += report.over
+        drifts = report.over and self.parts - self.summed >= _DRIFT
+        if (report.stuck or drifts) and self.state.w.dtype != np.float64:
+            if report.stuck:
+                self.widen()
+            self.centre.place(self.true_dual()[1], self.state.w)
+            self.summed = self.parts
         self.recentres = report.recentre
         self.oracle_calls += report.oracle_calls
         w = self.state.w
@@ -278,19 +285,15 @@ class _Run:
             self.least_gap = min(gap, self.least_gap)
         primal, exact = dual + gap, False
         self.state.primal, self.state.excess = primal, excess
-        if report.complete:
-            self.averaged += self.solver.averages
-            if self.average is not None and self.solver.averages:
-                _blend(self.average, w, max(_AVERAGING, 1.0 / self.averaged))
-            elif self.averaged > 2:
-                self.average = w.copy()
-            if self.worth_verifying(gap, primal):
-                exact = self.verify(dual)
-                primal = self.best_primal
-                dual = self.best_dual if exact else dual
-                if primal - dual > gap:
-                    self.state.wake()
-                self.overestimate = float(np.clip((primal - dual) / gap, *_TRUST)) if gap else 1.0
+        if report.averages:
+            self.take_into_average(w, report.restarts)
+        if report.complete and self.worth_verifying(gap, primal):
+            exact = self.verify(dual)
+            primal = self.best_primal
+            dual = self.best_dual if exact else dual
+            if primal - dual > gap:
+                self.state.wake()
+            self.overestimate = float(np.clip((primal - dual) / gap, *_TRUST)) if gap else 1.0
         self.seconds = time.perf_counter() - began
         record = Record(
             self.iteration + (not report.over), self.seconds, primal, dual, exact,
@@ -301,6 +304,17 @@ class _Run:
         if self.stagnant >= _STAGNANT:
             self.widen()
         return record
+
+    def take_into_average(self, w: np.ndarray, restarts: bool) -> None:
+        """Move the average of w, which begins with the third w."""
+        if restarts:
+            self.keep_best()
+            self.average, self.averaged, self.better = None, 0, "average"
+        self.averaged += 1
+        if self.average is not None:
+            _blend(self.average, w, max(_AVERAGING, 1.0 / self.averaged))
+        elif self.averaged > 2:
+            self.average = w.copy()
 
     def settle_for_estimates(self) -> None:
         """The bounds of what has been seen, where it cannot be looked at again."""
@@ -457,7 +471,7 @@ class _Run:
 
 
 _NUMBERS = (
-    "alignment", "averaged", "iteration", "parts", "recentres", "oracle_calls", "seconds",
+    "alignment", "averaged", "iteration", "parts", "summed", "recentres", "oracle_calls", "seconds",
     "overestimate", "best_primal", "best_dual", "better", "verified_gap", "fruitless",
     "least_gap", "stagnant",
 )  # fmt: skip

@@ -75,6 +75,23 @@ def _completions(oracles):
     return completions
 
 
+class Room:
+    """Vectors that compiled code works in, one of a kind for each thread.
+
+    Data that are never worked on at the same time may share theirs.
+    """
+
+    def __init__(self) -> None:
+        self._vectors: dict[tuple, np.ndarray] = {}
+
+    def vector(self, kind: str, number: int, size: int, dtype: Any) -> np.ndarray:
+        """A vector, zero when it is first asked for."""
+        key = (kind, number, size, np.dtype(dtype).char)
+        if key not in self._vectors:
+            self._vectors[key] = aligned_zeros(size, dtype)
+        return self._vectors[key]
+
+
 class CompiledData:
     """A compiled structure bound to data: loops with its oracles inside, over batches of blocks.
 
@@ -87,9 +104,11 @@ class CompiledData:
         structure: CompiledStructure,
         blocks: Blocks,
         regularizer: Regularizer | Prior | None = None,
+        room: Room | None = None,
     ) -> None:
         self.structure = structure
         self.blocks = blocks
+        self.room = Room() if room is None else room
         self.oracles = structure.oracles
         if not blocks.use_inner:
             self.oracles = self.oracles._replace(inner=None)
@@ -120,11 +139,14 @@ class CompiledData:
         else:
             self.oracles = self.oracles._replace(inner=None, exact_step=None, add_change=None)
 
-    def local_data(self, dtype: Any, bounds: bool = True) -> tuple:
-        """The data for the oracles, for one thread and w of this type."""
+    def local_data(self, dtype: Any, bounds: bool = True, number: int = 0) -> tuple:
+        """The data for the oracles, for the thread of this number and w of this type."""
         if self.prior.trivial:
             return self.blocks.data
-        weights, sums = np.zeros((2, self.size), dtype=dtype)
+        weights, sums = (
+            self.room.vector(f"{kind}, {bounds}", number, self.size, dtype)
+            for kind in ("weights", "sums")
+        )
         scaling = self.scalings[bounds]._replace(weights=weights, sums=sums)
         return self.blocks.data, scaling, self.rises
 
@@ -149,14 +171,15 @@ class CompiledData:
         """
         blocks, out, kernel = self.blocks, np.empty(self.n_blocks), self.kernel(_hinges)
 
-        def run(first: int, last: int) -> None:
-            data, work = self.local_data(w.dtype), aligned_zeros(blocks.work_size, w.dtype)
+        def run(number: int, first: int, last: int) -> None:
+            data = self.local_data(w.dtype, number=number)
+            work = aligned_zeros(blocks.work_size, w.dtype)
             label = np.empty(blocks.label_size, dtype=np.int32)
             kernel(
                 data, blocks.offsets, blocks.truth, w, work, loss_weight, label, first, last, out
             )  # fmt: skip
 
-        in_threads(run, *ranges(self.n_blocks, n_jobs))
+        in_threads(run, *numbered_ranges(self.n_blocks, n_jobs))
         return out
 
     def predict(self, w: np.ndarray, n_jobs: int = 1) -> Sequence[Any]:
@@ -188,11 +211,19 @@ class CompiledData:
         """Let the loop that `make` builds write the labels of all blocks."""
         blocks, kernel, padded = self.blocks, self.kernel(make), self.pad(w)
 
-        def run(first: int, last: int) -> None:
+        def run(number: int, first: int, last: int) -> None:
             work = aligned_zeros(blocks.work_size, w.dtype)
-            kernel(self.local_data(w.dtype), blocks.offsets, padded, work, first, last, out)
+            kernel(
+                self.local_data(w.dtype, number=number),
+                blocks.offsets,
+                padded,
+                work,
+                first,
+                last,
+                out,
+            )
 
-        in_threads(run, *ranges(self.n_blocks, n_jobs))
+        in_threads(run, *numbered_ranges(self.n_blocks, n_jobs))
         return out
 
 
@@ -308,10 +339,11 @@ def bind(
     X: Any,
     y: Any = None,
     regularizer: Regularizer | Prior | None = None,
+    room: Room | None = None,
 ) -> CompiledData | PythonData:
     """Structure and data together; without y, for prediction only."""
     if isinstance(structure, CompiledStructure):
-        return CompiledData(structure, structure.encode(X, y), regularizer)
+        return CompiledData(structure, structure.encode(X, y), regularizer, room)
     return PythonData(structure, X, y, regularizer)
 
 
@@ -344,10 +376,10 @@ def in_threads(run: Callable[..., Any], *arguments: Iterable[Any]) -> list[Any]:
     return list(_pool(len(calls)).map(lambda call: run(*call), calls))
 
 
-def ranges(n: int, n_jobs: int) -> tuple[np.ndarray, np.ndarray]:
-    """First and last + 1 of up to n_jobs ranges that cover 0..n."""
+def numbered_ranges(n: int, n_jobs: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Number, first and last + 1 of up to n_jobs ranges that cover 0..n."""
     edges = np.linspace(0, n, min(n, n_jobs) + 1).astype(int)
-    return edges[:-1], edges[1:]
+    return np.arange(len(edges) - 1), edges[:-1], edges[1:]
 
 
 def check_factor(C: float) -> None:

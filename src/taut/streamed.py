@@ -11,7 +11,7 @@ import numpy as np
 from taut.data.chunks import Chunk
 from taut.data.held import Held, as_chunk
 from taut.data.source import Source
-from taut.problem import CompiledData, Problem, PythonData, bind, check_factor
+from taut.problem import CompiledData, Problem, PythonData, Room, bind, check_factor
 from taut.regularizer import Prior, Regularizer
 from taut.structures.base import CompiledStructure, Structure
 
@@ -43,6 +43,8 @@ class StreamedProblem(Problem):
         A prior on w and sign constraints, in the place of 1/2 |w|^2.
     recode : callable, optional
         Turns a chunk into one whose targets and weights are those that the structure takes.
+    recoding : bytes, optional
+        Tells recodings apart that the first blocks may not: checkpoints of another are refused.
 
     Examples
     --------
@@ -66,6 +68,7 @@ class StreamedProblem(Problem):
         n_jobs: int = 1,
         regularizer: Regularizer | Prior | None = None,
         recode: Recode | None = None,
+        recoding: bytes = b"",
     ) -> None:
         check_factor(C)
         self.structure = structure
@@ -74,6 +77,8 @@ class StreamedProblem(Problem):
         self.n_jobs = n_jobs
         self.regularizer: Regularizer | Prior | None = regularizer
         self.recode = recode or (lambda chunk: chunk)
+        self.recoding = recoding
+        self.room = Room()  # chunks are worked on one after the other
         self.repeatable = source.repeatable
         # One block tells the shape of w and of the prior.
         self.data = self.bind(source.head.take([0])).data
@@ -104,9 +109,9 @@ class StreamedProblem(Problem):
 
     @property
     def weight_digest(self) -> bytes:
-        """A digest of what C and the recoding make of the weights of the first blocks."""
-        weight = self.bind(self.source.head).weight
-        return hashlib.sha256(np.append(weight, self.C).tobytes()).digest()
+        """A digest of C, of what the recoding does, and of the weights of the first blocks."""
+        weight = np.append(self.bind(self.source.head).weight, self.C).tobytes()
+        return hashlib.sha256(weight + self.recoding).digest()
 
     def bind(self, chunk: Chunk) -> Part:
         """A chunk with oracles and weights."""
@@ -114,7 +119,7 @@ class StreamedProblem(Problem):
         X = chunk.examples
         if not getattr(self.structure, "takes_checked", True):
             X = chunk.X if chunk.offsets is None else (chunk.X, chunk.offsets)
-        data = bind(self.structure, X, chunk.y, self.regularizer)
+        data = bind(self.structure, X, chunk.y, self.regularizer, self.room)
         weight = np.ones(chunk.n_blocks) if chunk.sample_weight is None else chunk.sample_weight
         return Part(chunk, data, self.C * weight)
 

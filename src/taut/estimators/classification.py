@@ -64,18 +64,23 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
             )
         return classes
 
-    def _recode(self, source: Source, classes: np.ndarray) -> Callable[[Chunk], Chunk]:
-        """Class codes as targets, and weights by class."""
+    def _class_factors(self, source: Source, classes: np.ndarray) -> np.ndarray:
+        """Factors on the weights of a source's blocks, by class."""
         factors = np.ones(len(classes))
-        if self.class_weight is not None:
-            balanced = self.class_weight == "balanced"
-            if balanced and not source.repeatable:
-                raise InvalidData(
-                    "class_weight = 'balanced' takes a reading of its own, and these data can be "
-                    "read only once: give a dict of weights by class"
-                )
-            sums = source.class_sums() if balanced else factors
-            factors = class_weights(self.class_weight, classes, np.arange(len(classes)), sums)
+        if self.class_weight is None:
+            return factors
+        balanced = self.class_weight == "balanced"
+        if balanced and not source.repeatable:
+            raise InvalidData(
+                "class_weight = 'balanced' takes a reading of its own, and these data can be "
+                "read only once: give a dict of weights by class"
+            )
+        sums = source.class_sums() if balanced else factors
+        return class_weights(self.class_weight, classes, np.arange(len(classes)), sums)
+
+    @staticmethod
+    def _recode(source: Source, factors: np.ndarray) -> Callable[[Chunk], Chunk]:
+        """Class codes as targets, and weights by class."""
 
         def recode(chunk: Chunk) -> Chunk:
             codes = source.codes(chunk)
@@ -164,13 +169,17 @@ class BinarySVM(LinearClassifier):
 
     def _plan(self, source: Source) -> Plan:
         classes = self._two(self._classes_of(source))
-        weighted, n = self._recode(source, classes), source.n_features or 0
+        factors, n = self._class_factors(source, classes), source.n_features or 0
+        weighted = self._recode(source, factors)
 
         def recode(chunk: Chunk) -> Chunk:
             chunk = weighted(chunk)
             return replace(chunk, y=_signs(np.asarray(chunk.y), chunk.margin))
 
-        return Plan(Scalar(self._bias), recode, (1, n), {"classes_": classes, "n_features_in_": n})
+        return Plan(
+            Scalar(self._bias), recode, (1, n), {"classes_": classes, "n_features_in_": n},
+            factors.tobytes(),
+        )  # fmt: skip
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Signed scores: positive for `classes_[1]`."""
@@ -249,9 +258,10 @@ class MulticlassSVM(LinearClassifier):
 
     def _plan(self, source: Source) -> Plan:
         classes, n = self._classes_of(source), source.n_features or 0
+        factors = self._class_factors(source, classes)
         return Plan(
-            self._structure(len(classes)), self._recode(source, classes), (len(classes), n),
-            {"classes_": classes, "n_features_in_": n},
+            self._structure(len(classes)), self._recode(source, factors), (len(classes), n),
+            {"classes_": classes, "n_features_in_": n}, factors.tobytes(),
         )  # fmt: skip
 
     def decision_function(self, X: Any) -> np.ndarray:

@@ -163,7 +163,12 @@ class LatentSVM(Alternating, LinearClassifier):
     def _fit_source(self, source: Source, **others: Any) -> Self:
         self._refuse_beside(others)
         classes, n = self._two(self._classes_of(source)), source.n_features or 0
-        weighted, seed, structure = self._recode(source, classes), self._seed(), Bags(self._bias)
+        factors, seed, structure = (
+            self._class_factors(source, classes),
+            self._seed(),
+            Bags(self._bias),
+        )
+        weighted = self._recode(source, factors)
 
         def impute(chunk: Chunk, w: np.ndarray | None) -> Chunk:
             chunk = weighted(chunk)

@@ -26,14 +26,15 @@ from taut.streamed import StreamedProblem
 class Plan(NamedTuple):
     """How an estimator learns from chunks.
 
-    `recode` gives a chunk the targets and weights that the structure takes; `facts` are fitted
-    attributes that do not depend on w.
+    `recode` gives a chunk the targets and weights that the structure takes, and `recoding` tells it
+    from others; `facts` are fitted attributes that do not depend on w.
     """
 
     structure: Any
     recode: Callable[[Chunk], Chunk]
     coef_shape: tuple[int, int] | None
     facts: dict[str, Any]
+    recoding: bytes = b""
 
 
 def real_targets(source: Source) -> Callable[[Chunk], Chunk]:
@@ -92,7 +93,7 @@ class OnlineEstimator(StructuralEstimator):
     def _streamed(self, source: Source, plan: Plan) -> StreamedProblem:
         return StreamedProblem(
             plan.structure, source, self.C, self._threads(), self._regularizer(plan.coef_shape),
-            plan.recode,
+            plan.recode, plan.recoding,
         )  # fmt: skip
 
     def _fit_source(self, source: Source, **others: Any) -> Self:

@@ -20,9 +20,11 @@ from taut.streamed import Part, StreamedProblem
 
 _SMALL = 4_000_000  # bytes of a segment below which it is merged with others
 _MANY = 16  # small segments that are worth being merged
+_GAIN = 0.9  # of the least gap so far, below which a round has gained something
+_RECENT = 0.2  # of the explored blocks: those whose gaps tell about the others
 _NUMBERS = (
     "passes", "position", "explored", "explored_in_pass", "optimising", "ended", "rounds", "scale",
-    "primal", "excess",
+    "primal", "excess", "n_seen", "n_explored", "fresh_gap", "least_gap", "waited",
 )  # fmt: skip
 
 
@@ -67,7 +69,9 @@ class CacheState(DualState):
         self.resting_vector: np.ndarray | None = None  # their sum a psi
         self.resting_loss = 0.0
         self.firsts: dict[int, int] = {}  # number of each chunk's first block
-        self.left_gap: dict[int, float] = {}  # summed gap of the blocks that were not kept
+        self.n_seen = 0  # blocks that have been read at some time
+        self.n_explored = 0  # visits of blocks that were not kept before
+        self.fresh_gap = 0.0  # of a block when it is explored, averaged over the last fifth of them
         self.reader: Generator[tuple[Chunk, Part]] | None = None
         self.order = np.empty(0, dtype=np.int64)  # of the chunks in this pass; empty: as they come
         self.passes = 0
@@ -78,6 +82,8 @@ class CacheState(DualState):
         self.optimising = False
         self.ended = False  # whether the pass has seen all chunks
         self.rounds = 0  # of optimising, since it began
+        self.least_gap = np.inf  # of the cache since then
+        self.waited = 0  # rounds since it last fell by a tenth
 
     # What the loop asks for
 
@@ -116,6 +122,39 @@ class CacheState(DualState):
         if reader is not None:
             reader.close()
 
+    # Gaps
+
+    def explored_chunk(self, gap: float, n: int) -> None:
+        """Take note of the summed gap of n blocks that were explored."""
+        self.explored += gap
+        self.explored_in_pass += gap
+        if n:
+            self.n_explored += n
+            rate = n / (n + _RECENT * min(self.n_explored, self.n_seen))
+            self.fresh_gap += min(rate, 1.0) * (gap / n - self.fresh_gap)
+
+    def begin_rounds(self) -> None:
+        """Optimising begins."""
+        self.rounds, self.least_gap, self.waited = 0, np.inf, 0
+
+    def end_round(self, gap: float) -> None:
+        """Take note of the gap of the cache after a round."""
+        self.rounds += 1
+        self.waited += 1
+        if gap < _GAIN * self.least_gap:
+            self.least_gap, self.waited = gap, 0
+
+    @property
+    def cached_gap(self) -> float:
+        """The gap of the kept blocks, each as it was last seen."""
+        states = [segment.state for segment in self.segments]
+        return float(sum(state.gap.sum() + state.rise * state.age for state in states))
+
+    @property
+    def unseen_gap(self) -> float:
+        """What the other blocks may have by now, if they are as those that were explored last."""
+        return max(self.n_seen - self.n_kept, 0) * self.fresh_gap
+
     # Blocks
 
     @property
@@ -144,6 +183,7 @@ class CacheState(DualState):
 
     def waken(self, chunk: Chunk, part: Part) -> CoordinateState:
         """Dual variables for a chunk that was read; blocks that rested have theirs back."""
+        self.n_seen += 0 if chunk.number in self.firsts else chunk.n_blocks
         self.firsts[chunk.number] = chunk.first
         state = self.state_of(part)
         found = self.resting.pop(chunk.number, [])
@@ -174,7 +214,6 @@ class CacheState(DualState):
         """Keep the useful blocks of an explored chunk."""
         self.merge_small()
         kept = np.flatnonzero(self.useful(state, reach))
-        self.left_gap[chunk.number] = float(np.delete(state.gap, kept).sum())
         if len(kept):
             self.segments.append(self._reduced(chunk.first + kept, chunk, state, kept))
 
@@ -284,7 +323,6 @@ class CacheState(DualState):
             "w": self.w,
             "order": self.order,
             "chunks": np.array([[k, first] for k, first in self.firsts.items()]).reshape(-1, 2),
-            "left_gap": np.array([[k, gap] for k, gap in self.left_gap.items()]).reshape(-1, 2),
             "numbers": np.array([float(getattr(self, name)) for name in _NUMBERS]),
             "resting_loss": np.array(self.resting_loss),
         }
@@ -326,7 +364,6 @@ class CacheState(DualState):
 
     def _restore_blocks(self, arrays: Arrays, hot: bool = False) -> None:
         self.firsts = {int(k): int(first) for k, first in arrays["chunks"]}
-        self.left_gap = {int(k): float(gap) for k, gap in arrays["left_gap"]}
         self.resting_loss = float(arrays["resting_loss"])
         self.resting_vector = arrays.get("resting_vector")
         self.segments = [self._restored(own, hot) for own in _grouped(arrays, "segment")]

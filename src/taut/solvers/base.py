@@ -39,6 +39,12 @@ class PassReport:
         reports, saves and moves the centre as between passes, and calls `pass_` again.
     recentre : bool
         Whether the centre may move now, and learn from how the visits added up.
+    averages : bool
+        Whether w belongs into the running average of w, which is verified beside it.
+    restarts : bool
+        Whether the average begins anew with it.
+    stuck : bool
+        Whether visits gain nothing any more: in single precision their steps are lost in w.
     """
 
     gap: float
@@ -47,6 +53,9 @@ class PassReport:
     oracle_calls: int
     over: bool = True
     recentre: bool = True
+    averages: bool = False
+    restarts: bool = False
+    stuck: bool = False
 
 
 class DualState(ABC):
@@ -60,6 +69,8 @@ class DualState(ABC):
     #: The loop's last estimate of the primal, and how much of the gap is due to the centre.
     primal: float = 0.0
     excess: float = 0.0
+    #: The relative gap that the run is to reach.
+    tol: float = 0.0
 
     @property
     @abstractmethod
@@ -107,12 +118,9 @@ class Solver(ABC, Generic[State]):
     recentring : float or "auto"
         Strength of the moving centre (`taut.centre`) that this solver wants from the loop; 0 for
         solvers that do not ascend the dual by blocks.
-    averages : bool
-        Whether a running average of w is worth being verified beside w.
     """
 
     name: ClassVar[str]
-    averages: ClassVar[bool] = True
     recentring: float | str = 0.0
 
     @abstractmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,19 @@ from taut.solvers.base import Arrays, DualState, KeepGoing, PassReport, Solver
 
 _SECONDS_BETWEEN_QUESTIONS = 0.1
 _NEVER = 2**62  # a pass that does not come
+
+
+class Sweep(NamedTuple):
+    """A pass under way: whether it asks the oracle, the blocks, their gaps before, and the order.
+
+    `sums` are the summed loss and the summed squared lengths of moves, as visits add to them.
+    """
+
+    exact: bool
+    blocks: np.ndarray
+    before: np.ndarray
+    order: np.ndarray
+    sums: np.ndarray
 
 
 class CoordinateState(DualState):
@@ -41,6 +54,10 @@ class CoordinateState(DualState):
         self.n_weighted = int(np.count_nonzero(duals.weight))
         self.gap[duals.weight == 0.0] = 0.0
         self.due[duals.weight == 0.0] = _NEVER
+
+    def visit(self, part: np.ndarray, sweep: Sweep, stiffness: float) -> None:
+        """Visit some of the blocks of a pass."""
+        self.duals.visit(part, self.w, stiffness, sweep.exact, self.gap, sweep.sums)
 
     def leave_out(self, blocks: np.ndarray) -> None:
         """Do not visit some blocks; they are somebody else's."""
@@ -222,13 +239,22 @@ class DualCoordinate(Solver[CoordinateState]):
         self, problem: Problem, state: CoordinateState, stiffness: float, keep_going: KeepGoing
     ) -> PassReport:
         """One pass: with the oracle over the blocks that are due, or over the stored planes."""
+        sweep = self.begin(state)
+        visited = self._visit(state, sweep, stiffness, keep_going)
+        return self.end(state, sweep, visited)
+
+    def begin(self, state: CoordinateState) -> Sweep:
+        """The blocks that a pass visits."""
         exact = not state.duals.cached_visits or state.passes % (1 + self.cached_passes) == 0
         candidates = state.due <= state.passes if exact else state.duals.revisitable()
         blocks = np.flatnonzero(candidates)
-        order = self._order(blocks, state)
-        sums = np.array([state.loss_sum, 0.0])
         before = state.gap[blocks] if exact else state.gap[:0]
-        visited = self._visit(state, order, stiffness, exact, sums, keep_going)
+        sums = np.array([state.loss_sum, 0.0])
+        return Sweep(exact, blocks, before, self._order(blocks, state), sums)
+
+    def end(self, state: CoordinateState, sweep: Sweep, visited: int) -> PassReport:
+        """What a pass did that visited so many of the blocks in its order."""
+        exact, blocks, before, order, sums = sweep
         if exact:
             if visited < len(order) or self.sampling != "permutation":
                 seen = np.isin(blocks, order[:visited])
@@ -236,11 +262,13 @@ class DualCoordinate(Solver[CoordinateState]):
             self._schedule(state, blocks, before)
         state.passes += 1
         state.loss_sum = float(sums[0])
+        complete = exact and visited == len(order)
         return PassReport(
             gap=float(state.gap.sum()) + state.rise * state.age,
             movement=float(sums[1]),
-            complete=exact and visited == len(order),
+            complete=complete,
             oracle_calls=visited if exact else 0,
+            averages=complete,
         )
 
     def _order(self, blocks: np.ndarray, state: CoordinateState) -> np.ndarray:
@@ -256,19 +284,14 @@ class DualCoordinate(Solver[CoordinateState]):
 
     @staticmethod
     def _visit(
-        state: CoordinateState,
-        order: np.ndarray,
-        stiffness: float,
-        exact: bool,
-        sums: np.ndarray,
-        keep_going: KeepGoing,
+        state: CoordinateState, sweep: Sweep, stiffness: float, keep_going: KeepGoing
     ) -> int:
         """Visit in parts of a fraction of a second, asking between them; return how many."""
         done = 0
-        while done < len(order):
+        while done < len(sweep.order):
             started = time.perf_counter()
-            part = order[done : done + state.part]
-            state.duals.visit(part, state.w, stiffness, exact, state.gap, sums)
+            part = sweep.order[done : done + state.part]
+            state.visit(part, sweep, stiffness)
             done += len(part)
             if not keep_going():
                 break

@@ -25,6 +25,10 @@ _SECONDS = 1.0  # of exploring without a report
 _SETTLED = 0.2  # of `online_gap`: to what the cache is optimised within a pass
 _VECTORS = 8  # of the size of w, that a run keeps
 _CHUNKS = 6  # of a chunk's size, for buffers and what is being bound and copied
+_SLICE = 256  # blocks of one segment that are visited in a row
+_PATIENCE = 40  # rounds without gain, after which the cache is as good as it gets
+_PART = 0.1  # of what exploring found in a pass, to which the cache is optimised at its end
+_ENOUGH = 0.3  # of the gap that is asked for, below which that is no better
 _IDLE = 0.3  # share of idle blocks from which a segment is worth copying
 _FREED = 0.2  # share of the budget that is freed when it is reached
 
@@ -60,8 +64,8 @@ class OnlineCache(Solver[CacheState]):
         found in the pass where that is less.
     reach : float, default=2.0
         Blocks that would be violated if their losses were larger by this share are kept too: they
-        may be violated before they are seen again. It is the share for an empty cache, and falls
-        to 0 until the cache is half full.
+        may be violated before they are seen again. It is the share for a cache that is a quarter
+        full; the share is larger before, so that at first everything is kept, and 0 from half on.
     max_rounds : int, default=300
         Passes over the cache at one time.
     shuffle : bool, default=True
@@ -85,7 +89,6 @@ class OnlineCache(Solver[CacheState]):
     """
 
     name: ClassVar[str] = "online_cache"
-    averages: ClassVar[bool] = False
 
     memory: int | str = "1GB"
     online_gap: float = 0.1
@@ -167,9 +170,9 @@ class OnlineCache(Solver[CacheState]):
             fresh = state.waken(chunk, part)
             report = state.visits.pass_(state.problem, fresh, stiffness, keep_going)
             movement, calls = movement + report.movement, calls + report.oracle_calls
-            gap = float(fresh.gap[np.isfinite(fresh.gap)].sum())
-            state.explored += gap
-            state.explored_in_pass += gap
+            state.explored_chunk(
+                float(fresh.gap[np.isfinite(fresh.gap)].sum()), report.oracle_calls
+            )
             state.keep(chunk, fresh, self._reach(state))
             state.position += 1
             self._fit_into_memory(state)
@@ -180,49 +183,61 @@ class OnlineCache(Solver[CacheState]):
                 break
         if state.optimising:
             state.merge_small()
-            state.rounds = 0
-        return PassReport(self._gap(state), movement, False, calls, over=False, recentre=False)
+            state.begin_rounds()
+        return PassReport(state.cached_gap, movement, False, calls, over=False, recentre=False)
 
     def _optimise(self, state: CacheState, stiffness: float, keep_going: KeepGoing) -> PassReport:
         """One pass over the cache; whether there is another depends on the gap that it finds."""
-        movement, calls, exact, whole = 0.0, 0, True, True
-        for k in state.rng.permutation(len(state.segments)):
-            inner = state.segments[k].state
-            report = state.visits.pass_(state.problem, inner, stiffness, keep_going)
-            movement, calls = movement + report.movement, calls + report.oracle_calls
-            exact &= report.complete
-            whole &= keep_going()
+        states = [segment.state for segment in state.segments]
+        sweeps = [state.visits.begin(inner) for inner in states]
+        # All segments at once, a slice of one after a slice of another: one after the other, each
+        # would draw w to what suits it best, and the last one would have its way.
+        slices = [
+            (k, start) for k, s in enumerate(sweeps) for start in range(0, len(s.order), _SLICE)
+        ]
+        visited, whole = [0] * len(states), True
+        for q in state.rng.permutation(len(slices)):
+            k, _ = slices[q]
+            part = sweeps[k].order[visited[k] : visited[k] + _SLICE]
+            states[k].visit(part, sweeps[k], stiffness)
+            visited[k] += len(part)
+            whole = keep_going()
             if not whole:
                 break
-        state.rounds += 1
-        gap = self._gap(state)
-        settled = exact and self._cached_gap(state) + state.excess <= self._target(state)
-        done = whole and (settled or state.rounds >= self.max_rounds or not state.segments)
+        ends = zip(states, sweeps, visited, strict=True)
+        reports = [state.visits.end(*end) for end in ends]
+        movement = sum(report.movement for report in reports)
+        calls = sum(report.oracle_calls for report in reports)
+        exact = all(report.complete for report in reports)
+        gap = state.cached_gap
+        state.end_round(gap + state.excess)
+        settled = exact and gap + state.excess <= self._target(state)
+        stuck = not settled and (state.waited >= _PATIENCE or state.rounds >= self.max_rounds)
+        done = whole and (settled or stuck or not state.segments)
         if done:
             state.optimising, state.explored, state.scale = False, 0.0, -1.0
             state.forget_useless(self._reach(state), _IDLE)
         self._fit_into_memory(state)  # planes that were found may have outgrown it
         over = done and state.ended
-        return PassReport(gap, movement, over, calls, over=over)
+        if over:  # within a pass the report is about the cache, which alone is optimised
+            gap += state.unseen_gap
+        return PassReport(
+            gap, movement, over, calls, over=over, averages=state.ended,
+            restarts=state.ended and state.rounds == 1, stuck=done and stuck,
+        )  # fmt: skip
 
     def _target(self, state: CacheState) -> float:
         """The gap at which the cache is settled."""
         scale = max(abs(state.primal), abs(state.loss_sum))
         if not state.ended:
             return _SETTLED * self.online_gap * scale
-        return min(self.cache_gap * scale, 0.1 * state.explored_in_pass)
-
-    @staticmethod
-    def _cached_gap(state: CacheState) -> float:
-        return float(sum(segment.state.gap.sum() for segment in state.segments))
-
-    def _gap(self, state: CacheState) -> float:
-        """The gap of all blocks seen so far, each as it was last seen."""
-        return self._cached_gap(state) + sum(state.left_gap.values())
+        wanted = min(self.cache_gap * scale, _PART * state.explored_in_pass)
+        return max(wanted, _ENOUGH * state.tol * scale)
 
     def _reach(self, state: CacheState) -> float:
         """How near to a violation a kept block must be; when it is full, only weight counts."""
-        return self.reach * max(0.0, 1.0 - 2.0 * state.nbytes / self._room(state))
+        filled = 2.0 * state.nbytes / self._room(state)
+        return self.reach * max(1.0 / max(filled, 1e-6) - 1.0, 0.0)
 
     def _fit_into_memory(self, state: CacheState) -> None:
         room = self._room(state)

@@ -129,7 +129,7 @@ class EnumeratedDual(BlockDual):
 
     def allocate(self, dtype):
         n_labels = len(self.all_labels)
-        self.local_data = [self.data.local_data(dtype) for _ in range(self.n_jobs)]
+        self.local_data = [self.data.local_data(dtype, number=k) for k in range(self.n_jobs)]
         self.buffers = [
             (aligned_zeros(self.data.blocks.work_size, dtype), aligned_zeros(n_labels, np.float64))
             for _ in range(self.n_jobs)

@@ -192,18 +192,19 @@ class LabelledDual(PlaneDual):
         by_inner = self.data.oracles.inner is not None
         size = 0 if by_inner else self.data.size
         self.scratch = [aligned_zeros(size, dtype) for _ in range(self.n_jobs)]
-        self.local_data = [self.data.local_data(dtype) for _ in range(self.n_jobs)]
+        self.local_data = [self.data.local_data(dtype, number=k) for k in range(self.n_jobs)]
         self._share()
 
     def _share(self) -> None:
         """Give each worker its buffers, and its part of the free space for planes."""
-        self.buffers = [self._buffers(scratch) for scratch in self.scratch]
+        self.buffers = [self._buffers(k) for k in range(self.n_jobs)]
         self.shares = self.planes.shares(self.n_jobs)
 
-    def _buffers(self, scratch: np.ndarray) -> _Buffers:
+    def _buffers(self, number: int) -> _Buffers:
+        scratch = self.scratch[number]
         blocks, most = self.data.blocks, 2 * int(self.planes.arrays.places[:, CAPACITY].max())
         return _Buffers(
-            data=self.data.local_data(scratch.dtype, bounds=False),
+            data=self.data.local_data(scratch.dtype, bounds=False, number=number),
             work=aligned_zeros(blocks.work_size, scratch.dtype),
             spare=aligned_zeros(blocks.work_size, scratch.dtype),
             scratch=scratch,
@@ -225,13 +226,13 @@ class LabelledDual(PlaneDual):
 
     def make_space(self):
         if self.planes.arrays.places[:, CAPACITY].max() > len(self.buffers[0].row):
-            self.buffers = [self._buffers(scratch) for scratch in self.scratch]
+            self.buffers = [self._buffers(k) for k in range(self.n_jobs)]
         else:
             self.planes.grow(self.n_jobs)
             self.shares = self.planes.shares(self.n_jobs)
 
     def add_vector(self, U):
-        buffers, plane_vector = self._buffers(self.scratch[0]), self.data.kernel(_plane_vector)
+        buffers, plane_vector = self._buffers(0), self.data.kernel(_plane_vector)
         plane_vector(self.data.local_data(U.dtype), self.planes.arrays, buffers, U)
 
     def arrays(self):
@@ -246,3 +247,7 @@ class LabelledDual(PlaneDual):
     def put(self, blocks, arrays):
         super().put(blocks, arrays)
         self._share()
+
+    @property
+    def nbytes(self):
+        return super().nbytes + sum(scratch.nbytes for scratch in self.scratch)
