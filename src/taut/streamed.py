@@ -55,7 +55,7 @@ class StreamedProblem(Problem):
     >>> parts = [(np.array([[1.0]]), np.array([1.0])), (np.array([[-2.0]]), np.array([-1.0]))]
     >>> problem = StreamedProblem(Scalar(), Stream(parts), C=0.5)
     >>> solve(problem, tol=1e-6, random_state=0).w.round(3)
-    array([0.75])
+    array([0.5])
     """
 
     in_memory = False

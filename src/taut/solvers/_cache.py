@@ -21,10 +21,11 @@ from taut.streamed import Part, StreamedProblem
 _SMALL = 4_000_000  # bytes of a segment below which it is merged with others
 _MANY = 16  # small segments that are worth being merged
 _GAIN = 0.9  # of the least gap so far, below which a round has gained something
+_FAR = 100.0  # times its losses: what a block is from a violation that need not be feared
 _RECENT = 0.2  # of the explored blocks: those whose gaps tell about the others
 _NUMBERS = (
     "passes", "position", "explored", "explored_in_pass", "optimising", "ended", "rounds", "scale",
-    "primal", "excess", "n_seen", "n_explored", "fresh_gap", "least_gap", "waited",
+    "primal", "excess", "n_seen", "n_left", "n_explored", "fresh_gap", "least_gap", "waited",
 )  # fmt: skip
 
 
@@ -70,6 +71,7 @@ class CacheState(DualState):
         self.resting_loss = 0.0
         self.firsts: dict[int, int] = {}  # number of each chunk's first block
         self.n_seen = 0  # blocks that have been read at some time
+        self.n_left = 0  # blocks that were let go in this pass for want of memory
         self.n_explored = 0  # visits of blocks that were not kept before
         self.fresh_gap = 0.0  # of a block when it is explored, averaged over the last fifth of them
         self.reader: Generator[tuple[Chunk, Part]] | None = None
@@ -152,8 +154,8 @@ class CacheState(DualState):
 
     @property
     def unseen_gap(self) -> float:
-        """What the other blocks may have by now, if they are as those that were explored last."""
-        return max(self.n_seen - self.n_kept, 0) * self.fresh_gap
+        """What blocks outside memory may have by now, if they are as those explored last."""
+        return (self.n_left + self.n_resting) * self.fresh_gap
 
     # Blocks
 
@@ -214,8 +216,13 @@ class CacheState(DualState):
         """Keep the useful blocks of an explored chunk."""
         self.merge_small()
         kept = np.flatnonzero(self.useful(state, reach))
+        self._let_go(int(np.count_nonzero(~state.left_out)) - len(kept), reach)
         if len(kept):
             self.segments.append(self._reduced(chunk.first + kept, chunk, state, kept))
+
+    def _let_go(self, n: int, reach: float) -> None:
+        """Take note of blocks that are not kept, unless they were far from any violation."""
+        self.n_left += n if reach < _FAR else 0
 
     def _reduced(
         self, ids: np.ndarray, chunk: Chunk, state: CoordinateState, kept: np.ndarray
@@ -232,6 +239,7 @@ class CacheState(DualState):
         for k, segment in enumerate(self.segments):
             used = self.useful(segment.state, reach)
             if used.mean() < 1.0 - share:
+                self._let_go(int(np.count_nonzero(~used)), reach)
                 self.segments[k] = self._selected(segment, np.flatnonzero(used))
         self.segments = [segment for segment in self.segments if len(segment.ids)]
 

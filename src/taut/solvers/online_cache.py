@@ -140,7 +140,7 @@ class OnlineCache(Solver[CacheState]):
     def _begin(self, state: CacheState) -> None:
         """Begin another pass over the stream."""
         state.passes += 1
-        state.position, state.explored_in_pass, state.ended = 0, 0.0, False
+        state.position, state.explored_in_pass, state.ended, state.n_left = 0, 0.0, False, 0
         state.order = np.empty(0, dtype=np.int64)
 
     def _reader(self, state: CacheState) -> Generator[tuple[Chunk, Part]]:
