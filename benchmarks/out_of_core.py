@@ -292,7 +292,7 @@ def plot(results: dict, path: Path) -> None:
         seconds, memory, passes, gaps = map(np.array, zip(*r["trace"], strict=True))
         axis.plot(seconds, memory / 1e6, color="#1f5fa8", label="resident memory")
         axis.axhline(r["cap"] / 1e6, color="#b03030", linestyle="--", label="cap")
-        axis.set_ylim(0, 1.15 * r["cap"] / 1e6)
+        axis.set_ylim(0, 1.35 * r["cap"] / 1e6)
         axis.set_xlabel("seconds of training")
         axis.set_ylabel("MB")
         axis.set_title(
@@ -303,7 +303,7 @@ def plot(results: dict, path: Path) -> None:
         right.set_ylabel("estimated relative gap of what has been seen", color="#777777")
         for number in range(2, int(passes.max()) + 1):
             axis.axvline(seconds[passes >= number][0], color="#cccccc", linewidth=0.8)
-        axis.legend(frameon=False, fontsize=8, loc="lower right")
+        axis.legend(frameon=False, fontsize=8, loc="upper right")
         axis.spines[["top"]].set_visible(False)
         right.spines[["top"]].set_visible(False)
     figure.savefig(path, dpi=130)

@@ -166,7 +166,6 @@ class _Run:
         self.tol = tol
         self.rng = rng
         self.state = solver.init(problem, rng)
-        self.state.tol = tol
         self.centre = MovingCentre(self.state.w, problem.quadratic)
         self.centre.place(self.centre.U, self.state.w)
         self.average: np.ndarray | None = None  # of w, from the third complete pass on
@@ -182,6 +181,7 @@ class _Run:
         # True gap over estimated gap when last verified. A pass sees blocks before it mends them,
         # so the estimate is usually too high.
         self.overestimate = 0.5
+        self.aim()
         self.better = "w"  # of w and the running average, the one that was better last time
         self.best_w: np.ndarray | None = None
         self.best_primal = math.inf
@@ -294,6 +294,7 @@ class _Run:
             if primal - dual > gap:
                 self.state.wake()
             self.overestimate = float(np.clip((primal - dual) / gap, *_TRUST)) if gap else 1.0
+            self.aim()
         self.seconds = time.perf_counter() - began
         record = Record(
             self.iteration + (not report.over), self.seconds, primal, dual, exact,
@@ -304,6 +305,10 @@ class _Run:
         if self.stagnant >= _STAGNANT:
             self.widen()
         return record
+
+    def aim(self) -> None:
+        """Tell the solver what its estimates must come to before they are worth verifying."""
+        self.state.tol = self.tol / max(self.overestimate, 1.0)
 
     def take_into_average(self, w: np.ndarray, restarts: bool) -> None:
         """Move the average of w, which begins with the third w."""
@@ -468,6 +473,7 @@ class _Run:
         for name, value in meta["numbers"].items():
             kind = type(getattr(self, name))
             setattr(self, name, value == "True" if kind is bool else kind(value))
+        self.aim()
 
 
 _NUMBERS = (

@@ -69,7 +69,7 @@ class DualState(ABC):
     #: The loop's last estimate of the primal, and how much of the gap is due to the centre.
     primal: float = 0.0
     excess: float = 0.0
-    #: The relative gap that the run is to reach.
+    #: The relative gap, as passes estimate it, that the run is to reach.
     tol: float = 0.0
 
     @property
