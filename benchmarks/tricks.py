@@ -31,9 +31,9 @@ from taut import Problem
 from taut._jit import _ALLOCATES_NOTHING, _OPTIONS, helper
 from taut._lanes import aligned_zeros, stride_of
 from taut._linalg import as_rows, row_times
-from taut.problem import _hinges
+from taut.binding import _hinges
 from taut.solvers import DualCoordinate
-from taut.solvers.dual_coordinate import _shuffle
+from taut.solvers._block_ascent import _shuffle
 from taut.structures import Chain, Multiclass, Scalar
 from timing import cpu_time, markdown, write_json
 

@@ -139,8 +139,8 @@ class Verifications:
     def __init__(self, estimate):
         self.estimate = estimate
         self.count = 0
-        self._verify = loop._Run.verify
-        self._worth = loop._Run.worth_verifying
+        self._verify = loop.Run.verify
+        self._worth = loop.Run.worth_verifying
 
     def verify(self, run, *arguments):
         self.count += 1
@@ -152,7 +152,7 @@ class Verifications:
     def __enter__(self):
         ours = self
         self._patch = mock.patch.multiple(
-            loop._Run,
+            loop.Run,
             verify=lambda run, *arguments: ours.verify(run, *arguments),
             worth_verifying=lambda run, gap, primal: ours.worth(run, gap, primal),
         )

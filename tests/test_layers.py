@@ -16,17 +16,18 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 # A part may import from the rows above its own, and from itself; `taut` itself is lazy.
 LAYERS = [
     ["errors"],
-    ["_jit", "_lanes", "_scaling", "files", "progress", "result"],
+    ["_jit", "_lanes", "_scaling", "files", "interrupts", "progress", "result"],
     ["_linalg", "planes", "quadratic"],
     ["data", "centre"],
     ["metrics"],
     ["structures"],
     ["regularizer"],
+    ["binding"],
     ["problem"],
     ["streamed"],
     ["solvers", "checkpoint"],
     ["loop"],
-    ["alternation"],
+    ["alternation", "feeding"],
     ["estimators"],
     ["cli"],
 ]

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import cases
 from reference import dual, primal
 from taut import Checkpoint, Problem, Status, loop, solve
-from taut.loop import _Run
+from taut.loop import Run
 from taut.solvers import DualCoordinate
 from taut.structures import Chain, Multiclass, Scalar
 from test_solvers import assert_feasible, dual_point
@@ -78,7 +78,7 @@ def assert_true(case, result, weights):
 )
 def test_w_is_as_precise_as_the_tolerance_needs(narrow, tol, dtype):
     problem = narrow.problem()
-    state = _Run(problem, DualCoordinate(), tol, np.random.default_rng(0)).state
+    state = Run(problem, DualCoordinate(), tol, np.random.default_rng(0)).state
     assert state.w.dtype == dtype
     result = run(problem, tol=tol)
     assert result.certificate.status is Status.CONVERGED
@@ -109,7 +109,7 @@ def test_both_precisions_enclose_one_optimum(narrow, wide, C):
 
 
 def test_a_run_goes_on_after_it_is_widened(narrow):
-    run = _Run(narrow.problem(10.0), DualCoordinate(), 1e-4, np.random.default_rng(0))
+    run = Run(narrow.problem(10.0), DualCoordinate(), 1e-4, np.random.default_rng(0))
     run.go(7, None, [], None)
     vectors = [run.state.w.copy(), run.average.copy(), run.centre.z.copy()]
     best = run.best_primal, run.best_dual
@@ -130,7 +130,7 @@ def test_a_run_goes_on_after_it_is_widened(narrow):
 
 
 def test_widening_twice_is_widening_once(narrow):
-    run = _Run(narrow.problem(), DualCoordinate(), 1e-4, np.random.default_rng(0))
+    run = Run(narrow.problem(), DualCoordinate(), 1e-4, np.random.default_rng(0))
     run.widen()
     w = run.state.w
     run.widen()
@@ -149,7 +149,7 @@ def test_a_run_that_single_precision_stalls_is_widened(narrow, monkeypatch):
 
 def test_verifications_without_gain_widen(narrow, monkeypatch):
     monkeypatch.setattr(loop, "_PATIENCE", 4)
-    run = _Run(narrow.problem(10.0), DualCoordinate(), 1e-4, np.random.default_rng(0))
+    run = Run(narrow.problem(10.0), DualCoordinate(), 1e-4, np.random.default_rng(0))
     run.go(3, None, [], None)
     for _ in range(2):  # at the same w, where `go` ended with one
         assert run.fruitless < 2
@@ -198,7 +198,7 @@ def test_resumed_is_uninterrupted(narrow, tmp_path, k):
 
 def test_a_widened_run_is_resumed_wide(narrow, monkeypatch, tmp_path):
     problem, path, copy = narrow.problem(10.0), tmp_path / "run.taut", tmp_path / "copy.taut"
-    account = _Run.account
+    account = Run.account
 
     def widening(self, *arguments):
         record = account(self, *arguments)
@@ -210,7 +210,7 @@ def test_a_widened_run_is_resumed_wide(narrow, monkeypatch, tmp_path):
         if record.iteration == 4:
             shutil.copy(path, copy)
 
-    monkeypatch.setattr(_Run, "account", widening)
+    monkeypatch.setattr(Run, "account", widening)
     checkpoint = Checkpoint(path, seconds=0.0)
     whole = run(problem, tol=1e-5, checkpoint=checkpoint, callbacks=[keep])
     resumed = run(problem, tol=1e-5, checkpoint=copy)

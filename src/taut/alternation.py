@@ -26,12 +26,14 @@ from typing import Any
 
 import numpy as np
 
+from taut.binding import complete
 from taut.checkpoint import Checkpoint, CheckpointFile
 from taut.data.chunks import Chunk
 from taut.data.source import Source
 from taut.errors import InvalidData
-from taut.loop import Callback, catch_interrupt, solve
-from taut.problem import Problem, complete
+from taut.interrupts import catch_interrupt
+from taut.loop import Callback, solve
+from taut.problem import Problem
 from taut.regularizer import Regularizer
 from taut.result import Certificate, History, Record, Result, Round, Rounds, Status
 from taut.solvers import Solver

@@ -5,11 +5,9 @@ from __future__ import annotations
 import logging
 import math
 import os
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -19,6 +17,7 @@ from taut._lanes import aligned_zeros
 from taut.centre import MovingCentre
 from taut.checkpoint import Checkpoint, CheckpointFile
 from taut.errors import InvalidData
+from taut.interrupts import catch_interrupt, closing_all
 from taut.problem import Problem
 from taut.result import Certificate, History, Record, Result, Status, peak_memory, relative
 from taut.solvers import DualCoordinate, OnlineCache, Solver
@@ -98,7 +97,7 @@ def solve(
     if time_limit is not None and not time_limit > 0.0:
         raise InvalidData(f"time_limit = {time_limit}: it must be positive, or None")
     solver = solver or (DualCoordinate() if problem.in_memory else OnlineCache())
-    run = _Run(problem, solver, tol, np.random.default_rng(random_state))
+    run = Run(problem, solver, tol, np.random.default_rng(random_state))
     if start is not None:
         # Planes keep the losses of their labels: with other truths the bounds would be wrong.
         if start[_DIGEST].tobytes() != problem.data_digest:
@@ -120,34 +119,6 @@ def solve(
     return run.result(status)
 
 
-class OnlineRun:
-    """Training that is fed: each call goes through what has come into the problem's source.
-
-    Parameters
-    ----------
-    problem : StreamedProblem
-        Over a `taut.data.inflow.Inflow`.
-    solver : OnlineCache
-    tol : float
-    random_state : int or Generator, optional
-    """
-
-    def __init__(
-        self,
-        problem: Problem,
-        solver: Solver,
-        tol: float,
-        random_state: int | np.random.Generator | None = None,
-    ) -> None:
-        self.run = _Run(problem, solver, tol, np.random.default_rng(random_state))
-
-    def go_on(self, callbacks: Iterable[Callback] = (), time_limit: float | None = None) -> Result:
-        """One pass through what is new, and the result for all that has come in so far."""
-        callbacks, passes = list(callbacks), self.run.iteration + 1
-        with closing_all(callbacks):
-            return self.run.result(self.run.go(passes, time_limit, callbacks, None))
-
-
 @kernel
 def _blend(average, w, rate):
     """Average += rate (w - average)."""
@@ -155,7 +126,7 @@ def _blend(average, w, rate):
         average[j] += rate * (w[j] - average[j])
 
 
-class _Run:
+class Run:
     """One training run: the dual point, the moving centre, the best bounds so far."""
 
     def __init__(
@@ -481,33 +452,3 @@ _NUMBERS = (
     "overestimate", "best_primal", "best_dual", "better", "verified_gap", "fruitless",
     "least_gap", "stagnant",
 )  # fmt: skip
-
-
-@contextmanager
-def closing_all(callbacks: Iterable[Callback]) -> Iterator[None]:
-    """Close the callbacks that can be closed, in the end."""
-    try:
-        yield
-    finally:
-        for callback in callbacks:
-            getattr(callback, "close", lambda: None)()
-
-
-@contextmanager
-def catch_interrupt() -> Iterator[threading.Event]:
-    """Turn the first Ctrl-C into an event, so that no pass is torn apart; the second one raises."""
-    event = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield event  # signals only reach the main thread
-        return
-
-    def handle(number: int, frame: Any) -> None:
-        if event.is_set():
-            raise KeyboardInterrupt
-        event.set()
-
-    previous = signal.signal(signal.SIGINT, handle)
-    try:
-        yield event
-    finally:
-        signal.signal(signal.SIGINT, previous)

@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from taut.binding import CompiledData, PythonData, Room, bind
 from taut.data.chunks import Chunk
 from taut.data.held import Held, as_chunk
 from taut.data.source import Source
-from taut.problem import CompiledData, Problem, PythonData, Room, bind, check_factor
+from taut.problem import Problem, check_factor
 from taut.regularizer import Prior, Regularizer
 from taut.structures.base import CompiledStructure, Structure
 

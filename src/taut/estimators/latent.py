@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from taut.alternation import LatentProblem, LatentResult, StreamedLatentProblem, alternate
+from taut.binding import complete
 from taut.data.arrays import Checked, Matrix, as_matrix, as_sequences, holds_sequences
 from taut.data.chunks import Chunk
 from taut.data.labels import as_labels, share_right
@@ -20,7 +21,6 @@ from taut.estimators.base import check_number, columns_of, estimator
 from taut.estimators.classification import LinearClassifier
 from taut.estimators.online import OnlineEstimator
 from taut.estimators.structured import StructuredSVM
-from taut.problem import complete
 from taut.structures import Bags
 from taut.structures.bags import STARTS, best_instances, first_bags
 from taut.structures.base import as_stacked

@@ -17,7 +17,7 @@ from taut.data.source import Source
 from taut.errors import InvalidData
 from taut.estimators.base import StructuralEstimator, estimator
 from taut.estimators.priors import CoefRegularizer
-from taut.loop import OnlineRun
+from taut.feeding import OnlineRun
 from taut.problem import Problem
 from taut.solvers import OnlineCache
 from taut.streamed import StreamedProblem

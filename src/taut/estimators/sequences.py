@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from taut.binding import CompiledData
 from taut.data.arrays import Checked, as_sequences, holds_sequences
 from taut.data.labels import as_label_sequences, class_index, share_right
 from taut.data.source import Source
@@ -16,7 +17,6 @@ from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
 from taut.estimators.base import columns_of, estimator
 from taut.estimators.online import OnlineSequences, Plan
-from taut.problem import CompiledData
 from taut.structures import Chain
 
 _LOSSES = {"hamming": False, "mean_hamming": True}

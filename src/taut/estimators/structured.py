@@ -8,11 +8,11 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from taut.binding import CompiledData, PythonData, bind
 from taut.data.source import Source
 from taut.errors import InvalidData
 from taut.estimators.base import estimator
 from taut.estimators.online import OnlineEstimator, Plan
-from taut.problem import CompiledData, PythonData, bind
 
 
 @estimator

@@ -14,8 +14,9 @@ import numpy as np
 
 from taut.data.chunks import Chunk, concatenate, from_columns
 from taut.errors import InvalidData
+from taut.solvers._block_ascent import CoordinateState
 from taut.solvers.base import Arrays, DualState
-from taut.solvers.dual_coordinate import CoordinateState, DualCoordinate
+from taut.solvers.dual_coordinate import DualCoordinate
 from taut.streamed import Part, StreamedProblem
 
 _SMALL = 4_000_000  # bytes of a segment below which it is merged with others

@@ -9,8 +9,8 @@ import numpy as np
 
 from taut._jit import helper
 from taut._lanes import aligned_zeros
+from taut.binding import CompiledData, PythonData, in_threads
 from taut.planes import N_PLANES, PlaneArrays, Planes
-from taut.problem import CompiledData, PythonData, in_threads
 from taut.solvers._block_duals.threads import Worker, alone, collect, together
 
 Arrays = dict[str, np.ndarray]

@@ -6,7 +6,7 @@ import numpy as np
 
 from taut._jit import kernel
 from taut._lanes import aligned_zeros, prefetch
-from taut.problem import CompiledData
+from taut.binding import CompiledData
 from taut.solvers._block_duals.base import BlockDual
 from taut.solvers._block_duals.threads import exchange, until_exchange
 

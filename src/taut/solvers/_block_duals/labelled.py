@@ -8,6 +8,7 @@ import numpy as np
 
 from taut._jit import helper
 from taut._lanes import aligned_zeros
+from taut.binding import CompiledData
 from taut.planes import (
     CAPACITY,
     N_PLANES,
@@ -21,7 +22,6 @@ from taut.planes import (
     prefetch_places,
     prefetch_planes,
 )
-from taut.problem import CompiledData
 from taut.solvers._block_duals.base import PlaneDual, select
 from taut.solvers._block_duals.threads import exchange
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from taut.binding import PythonData
 from taut.planes import N_PLANES, SLOT, Planes, append, corrective_steps, make_room
-from taut.problem import PythonData
 from taut.solvers._block_duals.base import PlaneDual
 
 
