@@ -23,6 +23,10 @@ class InvalidStructure(TautError, ValueError):
     """A structure breaks a law, e.g. its argmax is not the argmax."""
 
 
+class MissingOracle(InvalidStructure):
+    """A solver needs an oracle that the structure does not have."""
+
+
 class NotConverged(ConvergenceWarning):
     """A fit stopped before its gap reached the tolerance."""
 

@@ -20,7 +20,7 @@ from taut._scaling import Adding, Diagonal, Full, Reading
 from taut.data.arrays import as_numbers, check_finite
 from taut.errors import InvalidData
 from taut.quadratic import BoundedQuadratic, Quadratic
-from taut.structures.base import Oracles
+from taut.structures.base import EXPECTATION, Oracles
 
 _NO_BOUND = -1e30  # not infinite: compiled code may assume that no number is
 FEW_LABELS = (
@@ -158,7 +158,8 @@ def through_scaling(oracles: Oracles, allocates: bool) -> Oracles:
     """
     inside: tuple[Any, ...] = tuple(oracle and helper(oracle, allocates) for oracle in oracles)
     ask_for, prepare_w, argmax_w, loss_of, score_w, add_psi, touch_w = inside[:7]
-    inner_w, step, add_psi_change, _complete = inside[7:]
+    inner_w, step, add_psi_change, _complete = inside[7:11]
+    expect_w, normalised, mean_of_label, mean_score_w, mean_loss_of, add_mean_w = inside[11:17]
 
     def prefetch(data, i):
         ask_for(data[0], i)
@@ -195,11 +196,32 @@ def through_scaling(oracles: Oracles, allocates: bool) -> Oracles:
         add_psi_change(data[0], i, change, factor, work, data[1].sums)
         touch_w(data[0], i, Adding(data[1], w))
 
+    def expect(data, i, w, work, temperature, loss_weight, base, mean):
+        return expect_w(data[0], i, data[1].weights, work, temperature, loss_weight, base, mean)
+
+    def normalise(data, i, mean):
+        normalised(data[0], i, mean)
+
+    def mean_of(data, i, label, mean):
+        mean_of_label(data[0], i, label, mean)
+
+    def mean_score(data, i, w, work, mean):
+        return mean_score_w(data[0], i, data[1].weights, work, mean)
+
+    def mean_loss(data, i, mean):
+        return mean_loss_of(data[0], i, mean)
+
+    def add_mean(data, i, mean, factor, work, w):
+        add_mean_w(data[0], i, mean, factor, work, data[1].sums)
+        touch_w(data[0], i, Adding(data[1], w))
+
+    means = (expect, normalise, mean_of, mean_score, mean_loss, add_mean)
     return Oracles(
         prefetch, prepare, argmax, loss, score, add_features, touch,
         inner=inner if inner_w else None,
         exact_step=exact_step if step else None,
         add_change=add_change if add_psi_change else None,
+        **dict(zip(EXPECTATION, means if expect_w else [None] * len(means), strict=True)),
     )  # fmt: skip
 
 

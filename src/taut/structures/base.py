@@ -96,6 +96,14 @@ class Blocks:
         Whether `inner` pays for these data; otherwise inner products are made from scores.
     mean_reads : int, optional
         How many numbers of w `prepare` and `argmax` read, on average; all of w by default.
+    n_labels, label_stride : int
+        Where a label is one of `n_labels` for each of some positions t, its integer number t, and
+        the score of label k at position t is work[t * label_stride + k] after `prepare`, alone or
+        beside scores of several positions together. 0 for labels of another kind.
+    mean_offsets : ndarray of int64, shape (n_blocks + 1,), optional
+        Block i's mean, in structures that have `expect`, has
+        `mean_offsets[i + 1] - mean_offsets[i]` numbers. Where there are positions it begins with
+        their marginals: mean[t * label_stride + k] is the probability of label k at position t.
     """
 
     data: tuple
@@ -108,6 +116,9 @@ class Blocks:
     dtype: type = np.float64
     use_inner: bool = True
     mean_reads: int | None = None
+    n_labels: int = 0
+    label_stride: int = 0
+    mean_offsets: np.ndarray | None = None
 
     @property
     def reads(self) -> int:
@@ -139,6 +150,11 @@ class Blocks:
     def label_size(self) -> int:
         """Length of the longest label."""
         return int(np.diff(self.offsets).max())
+
+    @property
+    def mean_size(self) -> int:
+        """Length of the longest mean; 0 in structures without `expect`."""
+        return 0 if self.mean_offsets is None else int(np.diff(self.mean_offsets).max())
 
 
 def as_stacked(X: Any) -> tuple[Matrix, np.ndarray]:
@@ -186,6 +202,17 @@ class Oracles(NamedTuple):
     exact_step: Callable | None = None
     add_change: Callable | None = None
     complete: Callable | None = None
+    expect: Callable | None = None
+    normalise: Callable | None = None
+    mean_of: Callable | None = None
+    mean_score: Callable | None = None
+    mean_loss: Callable | None = None
+    add_mean: Callable | None = None
+    mean_square: Callable | None = None
+
+
+#: What a structure with `expect` has besides.
+EXPECTATION = ("expect", "normalise", "mean_of", "mean_score", "mean_loss", "add_mean")
 
 
 class CompiledStructure(ABC):
@@ -223,6 +250,25 @@ class CompiledStructure(ABC):
     - `complete(data, i, w, work, label)` gets the truth of block i in `label` and writes its best
       latent part under w into it; `work` is not prepared. See `taut.LatentStructure`.
 
+    For expectations, where phi(x_i, label) = A_i s(label) and s(label) consists of indicators of
+    the parts of a label. A *mean* is the expectation of s under some distribution over labels, an
+    array of the type of w; what is linear in means takes differences of means too:
+
+    - `expect(data, i, w, work, temperature, loss_weight, base, mean)`, after `prepare`, writes the
+      mean of p(label) proportional to base(label) exp((score + loss_weight loss) / temperature) and
+      returns temperature times the logarithm of the sum of all these. `base` is the mean of a
+      distribution that factors as labels do, whose zeros count as tiny numbers, or empty for
+      base(label) = 1. The scores in `work` stay as they are;
+    - `normalise(data, i, mean)` makes a mean of numbers >= 0 in the form of one, such that it is
+      that of a distribution whatever rounding did to it; a mean stays what it is;
+    - `mean_of(data, i, label, mean)` writes s(label);
+    - `mean_score(data, i, w, work, mean)` returns <w, A_i mean>, after `prepare`;
+    - `mean_loss(data, i, mean)` returns the expected loss;
+    - `add_mean(data, i, mean, factor, work, w)` adds factor A_i mean to w; what is in `work` is no
+      longer needed then;
+    - `mean_square(data, i, work, mean)`, for speed, returns |A_i mean|^2; what is in `work` is no
+      longer needed then.
+
     And methods that carry data in and predictions out: `encode`, `decode`.
 
     Attributes
@@ -250,6 +296,13 @@ class CompiledStructure(ABC):
     exact_step: ClassVar[Callable | None] = None
     add_change: ClassVar[Callable | None] = None
     complete: ClassVar[Callable | None] = None
+    expect: ClassVar[Callable | None] = None
+    normalise: ClassVar[Callable | None] = None
+    mean_of: ClassVar[Callable | None] = None
+    mean_score: ClassVar[Callable | None] = None
+    mean_loss: ClassVar[Callable | None] = None
+    add_mean: ClassVar[Callable | None] = None
+    mean_square: ClassVar[Callable | None] = None
 
     @staticmethod
     def prefetch(data, i):
