@@ -34,7 +34,13 @@ from reference import (
     slack_blocks,
 )
 from taut import Problem
-from taut.solvers import DualCoordinate, OnlineCache
+from taut.solvers import (
+    DualCoordinate,
+    ExponentiatedGradient,
+    FrankWolfe,
+    OnlineCache,
+    PartialLinearization,
+)
 from taut.structures import (
     Bags,
     Chain,
@@ -309,4 +315,44 @@ SOLVERS = {
     "sampling-gap": DualCoordinate(sampling="gap"),
     "cached-0": DualCoordinate(cached_passes=0),
     "online": OnlineCache(memory="10MB"),
+    "partial-linearization": PartialLinearization(),
+    "partial-linearization-batch": PartialLinearization(0.1, update="batch"),
+    "partial-linearization-centre": PartialLinearization(0.1, recentring="auto"),
+    "exponentiated-gradient": ExponentiatedGradient(20.0),
+    "frank-wolfe": FrankWolfe(),
+    "frank-wolfe-batch": FrankWolfe(update="batch"),
+    "frank-wolfe-away": FrankWolfe("away"),
+    "frank-wolfe-pairwise-gap": FrankWolfe("pairwise", sampling="gap"),
 }
+
+#: Relative gaps that solvers reach in some thousand passes, where they are slow in the end.
+REACH = {
+    "partial-linearization": 1e-4,
+    "partial-linearization-batch": 1e-4,
+    "partial-linearization-centre": 1e-4,
+    "exponentiated-gradient": 1e-3,
+    "frank-wolfe": 2e-3,
+    "frank-wolfe-batch": 2e-3,
+}
+
+#: Structures for solvers that work with few forms of dual variables: compiling for all takes long.
+SOME = (
+    "scalar-bias",
+    "multiclass-csr-cost-bias",
+    "multiclass-single",
+    "chain",
+    "chain-csr-normalize-boundary",
+    "tags-plain",
+    "tags-compiled",
+)
+
+
+def pairs():
+    """Structures and solvers that go together."""
+    for structure, case in STRUCTURES.items():
+        for name, solver in SOLVERS.items():
+            foundation = isinstance(solver, DualCoordinate | OnlineCache)
+            by_means = name in REACH and name != "frank-wolfe"
+            has_means = getattr(case.structure, "expect", None) is not None
+            if foundation or (structure in SOME and (has_means or not by_means)):
+                yield structure, name
