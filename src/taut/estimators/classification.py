@@ -60,7 +60,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         if len(classes) != 2:
             raise InvalidData(
                 f"Only binary classification is supported by {type(self).__name__}, y has "
-                f"{len(classes)} classes: use MulticlassSVM"
+                f"{len(classes)} classes: use MulticlassSVM, or LatentMulticlassSVM for bags"
             )
         return classes
 
