@@ -66,7 +66,10 @@ def tree_cost(
         hierarchy = _groups_of_parents(hierarchy)
     if not _is_group(hierarchy):
         raise InvalidData(f"hierarchy = {hierarchy!r} is no tree of classes: {_FORMS}")
-    labels, paths = zip(*_leaves(hierarchy, ()), strict=True) if hierarchy else ((), ())
+    leaves = list(_leaves(hierarchy, ()))
+    if not leaves:
+        raise InvalidData(f"hierarchy = {hierarchy!r} has no classes: {_FORMS}")
+    labels, paths = zip(*leaves, strict=True)
     places = {label: i for i, label in enumerate(labels)}
     if len(places) < len(labels):
         twice = next(label for i, label in enumerate(labels) if places[label] != i)
