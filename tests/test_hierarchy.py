@@ -51,6 +51,9 @@ def test_forms_of_a_hierarchy_give_one_matrix():
         [[0, 1, 3, 3, 3], [1, 0, 3, 3, 3], [3, 3, 0, 2, 2], [3, 3, 2, 0, 1], [3, 3, 2, 1, 0]],
     )
     assert_array_equal(tree_cost(parents), cost)
+    assert_array_equal(
+        tree_cost({"living": [{"ray", "trout"}, "moss"], "made": {"car", "bus"}}), cost
+    )
     assert_array_equal(tree_cost([[["ray", "trout"], "moss"], ["car", "bus"]]), cost)
 
 

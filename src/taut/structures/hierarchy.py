@@ -17,7 +17,7 @@ _FORMS = (
 
 
 def tree_cost(
-    hierarchy: Mapping[Any, Any] | list[Any],
+    hierarchy: Mapping[Any, Any] | list[Any] | set[Any],
     classes: Sequence[Any] | np.ndarray | None = None,
     *,
     normalize: bool = True,
@@ -30,9 +30,10 @@ def tree_cost(
     Parameters
     ----------
     hierarchy : dict or list
-        Nested groups: a dict from names of groups to what is in them, or a list of classes and
-        further groups; a name with an empty list is a class itself. Or the parent of each class and
-        of each group but the topmost, as a dict. Classes are what has nothing below it.
+        Nested groups: a dict from names of groups to what is in them, or a list or set of classes
+        and further groups; a name with an empty list is a class itself. Or the parent of each class
+        and of each group but the topmost, as a dict. Classes are what has nothing below it; tuples
+        are labels, not groups.
     classes : sequence, optional
         Classes in the order of rows and columns, such as `np.unique(y)`; not all need be there. By
         default all, sorted like `classes_` of a classifier.
@@ -84,7 +85,7 @@ def tree_cost(
 
 
 def _is_group(node: Any) -> bool:
-    return isinstance(node, Mapping | list)
+    return isinstance(node, Mapping | list | set)
 
 
 def _leaves(group: Any, path: tuple[int, ...]) -> Iterator[tuple[Hashable, tuple[int, ...]]]:
