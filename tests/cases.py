@@ -25,6 +25,7 @@ from reference import (
     bags_blocks,
     binary_blocks,
     chain_blocks,
+    latent_multiclass_blocks,
     multiclass_blocks,
     ndcg_blocks,
     ndcg_labels,
@@ -44,6 +45,7 @@ from taut.solvers import (
 from taut.structures import (
     Bags,
     Chain,
+    LatentMulticlass,
     Multiclass,
     NdcgRanking,
     PairwiseRanking,
@@ -223,6 +225,27 @@ def bags(kind=np.asarray, bias=0.0):
     )
 
 
+def latent_multiclass(kind=np.asarray, bias=0.0, costs=False, n_classes=3):
+    rng = np.random.default_rng(8)
+    lengths = (1, 4, 2, 3, 3, 1, 2)
+    cost = rng.uniform(0.5, 2.0, size=(n_classes, n_classes)) * (1.0 - np.eye(n_classes))
+    cost = cost if costs else None
+    xs = [_sparse_rows(rng, n, 3).astype(np.float32).astype(np.float64) for n in lengths]
+
+    def labels(i):
+        pairs = itertools.product(range(lengths[i]), range(n_classes))
+        return np.array([(k, z) for z, k in pairs], dtype=np.int32)
+
+    return Case(
+        LatentMulticlass(n_classes, cost, bias),
+        xs,
+        [(rng.integers(n_classes), rng.integers(n)) for n in lengths],
+        lambda xs, ys: (_stack(kind, xs), np.array(ys)),
+        lambda xs, ys: latent_multiclass_blocks(xs, ys, n_classes, cost, bias),
+        labels,
+    )
+
+
 def tags(structure=CompiledTags, n_tags=3):
     rng = np.random.default_rng(4)
     plain = Tags(n_tags)
@@ -298,6 +321,8 @@ STRUCTURES = {
     "ndcg-csr-all": ndcg(_csr, k=None),
     "bags": bags(),
     "bags-csr-bias": bags(_csr, bias=0.5),
+    "latent-multiclass": latent_multiclass(),
+    "latent-multiclass-csr-cost-bias": latent_multiclass(_csr, bias=0.5, costs=True),
     "tags-plain": tags(Tags),
     "tags-compiled": tags(CompiledTags),
     "tags-inner": tags(CompiledTagsWithInner),

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from taut.estimators import (
         BinarySVM,
         ChainSVM,
+        LatentMulticlassSVM,
         LatentStructuredSVM,
         LatentSVM,
         MulticlassSVM,
@@ -37,6 +38,7 @@ _HOME = {
     "Checkpoint": "checkpoint",
     "CompiledStructure": "structures",
     "History": "result",
+    "LatentMulticlassSVM": "estimators",
     "LatentSVM": "estimators",
     "LatentStructure": "structures",
     "LatentStructuredSVM": "estimators",
@@ -65,6 +67,7 @@ __all__ = [
     "Checkpoint",
     "CompiledStructure",
     "History",
+    "LatentMulticlassSVM",
     "LatentSVM",
     "LatentStructure",
     "LatentStructuredSVM",
