@@ -17,7 +17,7 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 LAYERS = [
     ["errors"],
     ["_jit", "_lanes", "_scaling", "files", "interrupts", "progress", "result"],
-    ["_linalg", "planes", "quadratic"],
+    ["_linalg", "m_best", "planes", "quadratic"],
     ["data", "centre"],
     ["metrics"],
     ["structures"],

@@ -134,6 +134,8 @@ class Chain(CompiledStructure):
             dtype=matrix.dtype.type,
             use_inner=use_inner,
             mean_reads=data.stride * rows[0].size // len(lengths),
+            n_labels=self.n_labels,
+            label_stride=data.stride,
         )
 
     def decode(self, labels, offsets):

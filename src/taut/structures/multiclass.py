@@ -109,6 +109,8 @@ class Multiclass(CompiledStructure):
             stride=stride,
             dtype=X.dtype.type,
             mean_reads=stride * rows[0].size // n,
+            n_labels=self.n_classes,
+            label_stride=stride,
         )
 
     def decode(self, labels, offsets):
