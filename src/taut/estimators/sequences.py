@@ -11,15 +11,21 @@ from sklearn.utils.validation import check_is_fitted
 
 from taut.binding import CompiledData
 from taut.data.arrays import Checked, as_sequences, holds_sequences
-from taut.data.labels import as_label_sequences, class_index, share_right
+from taut.data.labels import as_label_sequences, class_index
 from taut.data.source import Source
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
 from taut.estimators.base import columns_of, estimator
 from taut.estimators.online import OnlineSequences, Plan
+from taut.metrics import LabelPairs
 from taut.structures import Chain
 
 _LOSSES = {"hamming": False, "mean_hamming": True}
+_METRICS = {
+    "accuracy": LabelPairs.position_accuracy,
+    "sequence": LabelPairs.sequence_accuracy,
+    "chunk_f1": LabelPairs.chunk_f1,
+}
 
 
 @estimator
@@ -116,12 +122,32 @@ class ChainSVM(ClassifierMixin, OnlineSequences):
         labels, offsets = self._labels(X, lengths)
         return np.split(labels, offsets[1:-1]) if holds_sequences(X, lengths) else labels
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None, *, lengths: Any = None) -> float:
-        """Share of positions whose label is right."""
+    def score(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        lengths: Any = None,
+        metric: str = "accuracy",
+    ) -> float:
+        """How good predictions are, between 0 and 1.
+
+        Parameters
+        ----------
+        X, y, lengths
+            As for `fit`.
+        sample_weight : array of shape (n_sequences,), optional
+        metric : "accuracy", "sequence" or "chunk_f1", default="accuracy"
+            Share of positions whose label is right, share of sequences whose labels are all right,
+            or F1 of the chunks that BIO tags mark; see `taut.metrics`.
+        """
+        if not isinstance(metric, str) or metric not in _METRICS:
+            raise InvalidData(f"metric = {metric!r}: give one of {sorted(_METRICS)}")
         predicted, offsets = self._labels(X, lengths)
         truth = as_label_sequences(y, offsets)
         weight = check_sample_weight(sample_weight, len(offsets) - 1, unit="sequence")
-        return share_right(predicted, truth, np.repeat(weight, np.diff(offsets)))
+        return _METRICS[metric](LabelPairs(truth, predicted, offsets, weight))
 
     def _labels(self, X: Any, lengths: Any) -> tuple[np.ndarray, np.ndarray]:
         """The best labels of all sequences, stacked, and where each sequence begins."""
