@@ -17,6 +17,7 @@ from taut._jit import specialise
 from taut._lanes import aligned_zeros
 from taut.errors import InvalidData, MissingOracle
 from taut.m_best import best_labels, candidates
+from taut.marginals import check_temperature, position_marginals, truth_log_likelihoods
 from taut.regularizer import FEW_LABELS, Prior, Regularizer, curvature_rises, through_scaling
 from taut.structures.base import Blocks, CompiledStructure, Oracles, Structure
 
@@ -221,6 +222,52 @@ class CompiledData:
 
         self._over_blocks(best_labels, w, n_jobs, arguments)
         return labels, scores
+
+    def marginals(
+        self, w: np.ndarray, temperature: float, n_jobs: int = 1
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Probabilities p(label) ~ exp(score / temperature), for weights without padding.
+
+        Returns
+        -------
+        marginals : ndarray of shape (offsets[-1], n_labels)
+            Those of the labels at the positions of all blocks, one after the other.
+        log_partitions : ndarray of shape (n_blocks,)
+            The logarithms of the sums of exp(score / temperature) over all labels.
+        """
+        room, blocks = self._expectation_room(w, temperature), self.blocks
+        marginals = np.empty((blocks.offsets[-1], blocks.n_labels), dtype=w.dtype)
+        logs = np.empty(self.n_blocks)
+
+        def arguments() -> tuple:
+            return blocks.mean_offsets, blocks.label_stride, *room(), marginals, logs
+
+        self._over_blocks(position_marginals, w, n_jobs, arguments)
+        return marginals, logs
+
+    def log_likelihoods(self, w: np.ndarray, temperature: float, n_jobs: int = 1) -> np.ndarray:
+        """The logarithms of the truths' probabilities as of `marginals`; no padding in w."""
+        room, blocks, out = (
+            self._expectation_room(w, temperature),
+            self.blocks,
+            np.empty(self.n_blocks),
+        )
+
+        def arguments() -> tuple:
+            return blocks.mean_offsets, blocks.truth, *room(), out
+
+        self._over_blocks(truth_log_likelihoods, w, n_jobs, arguments)
+        return out
+
+    def _expectation_room(self, w: np.ndarray, temperature: float) -> Callable[[], tuple]:
+        """What makes a thread's temperature, empty base and room for a mean."""
+        if self.oracles.expect is None or self.blocks.n_labels == 0:
+            raise MissingOracle(
+                f"{type(self.structure).__name__} has no expect, which probabilities of labels are "
+                "computed by: see taut.CompiledStructure"
+            )
+        size, temperature = self.blocks.mean_size, check_temperature(temperature)
+        return lambda: (temperature, np.empty(0, dtype=w.dtype), aligned_zeros(size, w.dtype))
 
     def completed(self, w: np.ndarray, n_jobs: int = 1) -> Sequence[Any]:
         """The truths with their best latent parts, for weights without padding."""

@@ -13,9 +13,11 @@ from taut.binding import CompiledData
 from taut.data.arrays import Checked, as_sequences, holds_sequences
 from taut.data.labels import as_label_sequences, class_index
 from taut.data.source import Source
+from taut.data.targets import number_labels
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
 from taut.estimators.base import columns_of, estimator
+from taut.estimators.distributions import LabelDistribution
 from taut.estimators.online import OnlineSequences, Plan
 from taut.metrics import LabelPairs
 from taut.structures import Chain
@@ -29,7 +31,7 @@ _METRICS = {
 
 
 @estimator
-class ChainSVM(ClassifierMixin, OnlineSequences):
+class ChainSVM(ClassifierMixin, OnlineSequences, LabelDistribution):
     """Labels for the positions of sequences: weights per label, and per pair of neighbours.
 
     Minimises P(w) = 1/2 |w|^2 + C sum_i weight_i max_y [loss(y_i, y) - score(y_i) + score(y)] with
@@ -51,6 +53,8 @@ class ChainSVM(ClassifierMixin, OnlineSequences):
     start_, end_ : ndarray of shape (n_labels,)
         Weights of first and last labels; zero without `boundary`.
     classes_ : ndarray of shape (n_labels,)
+    temperature_ : float
+        What `fit_temperature` has found, for `predict_marginals`.
     {fitted}
 
     Examples
@@ -120,7 +124,7 @@ class ChainSVM(ClassifierMixin, OnlineSequences):
     def predict(self, X: Any, *, lengths: Any = None) -> list[np.ndarray] | np.ndarray:
         """The best labels: one array per sequence, or one stacked array for a stacked X."""
         labels, offsets = self._labels(X, lengths)
-        return np.split(labels, offsets[1:-1]) if holds_sequences(X, lengths) else labels
+        return self._by_example(labels, offsets, X, lengths=lengths)
 
     def score(
         self,
@@ -151,14 +155,25 @@ class ChainSVM(ClassifierMixin, OnlineSequences):
 
     def _labels(self, X: Any, lengths: Any) -> tuple[np.ndarray, np.ndarray]:
         """The best labels of all sequences, stacked, and where each sequence begins."""
+        data, w = self._bound(X, lengths=lengths)
+        codes = data.labels(w.astype(data.dtype, copy=False), self._threads())
+        return self.classes_[codes], data.blocks.offsets
+
+    def _bound(
+        self, X: Any, y: Any = None, *, lengths: Any = None
+    ) -> tuple[CompiledData, np.ndarray]:
         check_is_fitted(self)
         matrix, offsets = as_sequences(X, lengths)
         self._check_columns(X, matrix)
-        w = np.concatenate([self._inner_weights(), self.start_, self.end_])
+        codes = None if y is None else number_labels(as_label_sequences(y, offsets), self.classes_)
         structure = Chain(len(self.classes_), boundary=True)
-        data = CompiledData(structure, structure.encode((Checked(matrix), offsets)))
-        codes = data.labels(w.astype(matrix.dtype, copy=False), self._threads())
-        return self.classes_[codes], offsets
+        data = CompiledData(structure, structure.encode((Checked(matrix), offsets), codes))
+        return data, np.concatenate([self._inner_weights(), self.start_, self.end_])
+
+    def _by_example(
+        self, values: np.ndarray, offsets: np.ndarray, X: Any, *, lengths: Any = None
+    ) -> list[np.ndarray] | np.ndarray:
+        return np.split(values, offsets[1:-1]) if holds_sequences(X, lengths) else values
 
     def _inner_weights(self) -> np.ndarray:
         """W of the fitted attributes without those of first and last labels."""
