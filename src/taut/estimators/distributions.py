@@ -60,6 +60,17 @@ class LabelDistribution(StructuralEstimator):
         scores
             An array of shape (k,) for each example; where they are single rows, one of shape
             (n, k).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from taut import ChainSVM
+        >>> X = [np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]), np.array([[0.0, 1.0], [1.0, 0.0]])]
+        >>> model = ChainSVM(random_state=0).fit(X, [["noun", "verb", "noun"], ["verb", "noun"]])
+        >>> labels, scores = model.predict_top(X[1:], k=2)
+        >>> labels[0]
+        array([['verb', 'noun'],
+               ['noun', 'noun']], dtype='<U4')
         """
         wanted: Any = k
         if not isinstance(wanted, Integral) or int(wanted) < 1:
@@ -90,6 +101,17 @@ class LabelDistribution(StructuralEstimator):
         list of arrays of shape (length, n_labels), or one array
             In the form in which `predict` gives labels; columns are in the order of `classes_`.
             Rows sum to 1.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from taut import MulticlassSVM
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = MulticlassSVM(random_state=0).fit(X[::2], y[::2])
+        >>> model.predict_marginals(X[:1], temperature=1.0).round(2)
+        array([[0.82, 0.18, 0.  ]])
+        >>> model.fit_temperature(X[1::2], y[1::2]).predict_marginals(X[:1]).round(2)
+        array([[1., 0., 0.]])
         """
         data, w = self._bound(X, **layout)
         w = w.astype(data.dtype, copy=False)
@@ -119,6 +141,15 @@ class LabelDistribution(StructuralEstimator):
         TemperatureAtBound
             The likelihood still rises where the search ends, as it does where no label of the
             held-out data is wrong.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from taut import MulticlassSVM
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = MulticlassSVM(random_state=0).fit(X[::2], y[::2])
+        >>> round(model.fit_temperature(X[1::2], y[1::2]).temperature_, 2)
+        0.19
         """
         data, w = self._bound(X, y, **layout)
         weight = check_sample_weight(sample_weight, data.n_blocks, unit="example")
