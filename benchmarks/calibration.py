@@ -29,6 +29,7 @@ BINS = 15
 LAMBDA = 0.01
 TOP = 5
 DTYPES = ("float64", "float32")
+BEFORE, AFTER = "temperature 1", "fitted on held-out words"
 
 
 class Parts:
@@ -82,7 +83,7 @@ def measured(model, words, temperature):
     }
 
 
-def speed(model, words, repeats):
+def speed(model, words, temperature, repeats):
     """Words per second of three kinds of predictions, both types in turns."""
     X, _, lengths = words
     calls = {}
@@ -94,7 +95,7 @@ def speed(model, words, repeats):
                 X, TOP, lengths=lengths
             ),
             f"predict_marginals, {dtype}": lambda X=part: model.predict_marginals(
-                X, lengths=lengths
+                X, temperature, lengths=lengths
             ),
         }
     return {name: len(lengths) / time for name, time in in_turns(calls, repeats).items()}
@@ -124,10 +125,8 @@ def report(results):
 
 def plot(results, path):
     """Reliability and counts by confidence, before and after."""
-    before, after = (
-        results["calibration"][name] for name in ("temperature 1", "fitted on held-out words")
-    )
-    shown = {"temperature 1": before, f"fitted temperature {after['temperature']:.3g}": after}
+    before, after = (results["calibration"][name] for name in (BEFORE, AFTER))
+    shown = {BEFORE: before, f"fitted temperature {after['temperature']:.3g}": after}
     layout = {"sharex": True, "sharey": "row", "height_ratios": [3, 1], "layout": "constrained"}
     figure, axes = plt.subplots(2, 2, figsize=(9, 5.6), **layout)
     edges = np.arange(BINS + 1) / BINS
@@ -160,11 +159,11 @@ def main():
     options = arguments.parse_args()
     parts = Parts(data_folder(options))
     model = trained(parts.train)
-    seen = fitted_temperature(model, parts.train)
-    held_out = fitted_temperature(model, parts.held_out)
     temperatures = {
-        "temperature 1": 1.0, "fitted on held-out words": held_out, "fitted on the training words": seen
-    }  # fmt: skip
+        BEFORE: 1.0,
+        AFTER: fitted_temperature(model, parts.held_out),
+        "fitted on the training words": fitted_temperature(model, parts.train),
+    }
     X, y, lengths = parts.test
     results = {
         "words": {name: len(words[2]) for name, words in vars(parts).items()} | {"letters": len(y)},
@@ -173,7 +172,7 @@ def main():
             name: measured(model, parts.test, temperature)
             for name, temperature in temperatures.items()
         },
-        "speed": speed(model, parts.test, options.repeats),
+        "speed": speed(model, parts.test, temperatures[AFTER], options.repeats),
     }
     write_json(options.results / "calibration.json", results)
     (options.results / "calibration.md").write_text(report(results) + "\n")
