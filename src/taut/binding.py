@@ -247,14 +247,10 @@ class CompiledData:
 
     def log_likelihoods(self, w: np.ndarray, temperature: float, n_jobs: int = 1) -> np.ndarray:
         """The logarithms of the truths' probabilities as of `marginals`; no padding in w."""
-        room, blocks, out = (
-            self._expectation_room(w, temperature),
-            self.blocks,
-            np.empty(self.n_blocks),
-        )
+        room, out = self._expectation_room(w, temperature), np.empty(self.n_blocks)
 
         def arguments() -> tuple:
-            return blocks.mean_offsets, blocks.truth, *room(), out
+            return self.blocks.mean_offsets, self.blocks.truth, *room(), out
 
         self._over_blocks(truth_log_likelihoods, w, n_jobs, arguments)
         return out
