@@ -24,6 +24,7 @@ SCRIPTS = (
     "threads.py",
     "growth.py",
     "prediction.py",
+    "calibration.py",
     "tricks.py",
 )
 
