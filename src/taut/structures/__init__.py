@@ -4,6 +4,7 @@ from taut.structures.bags import Bags
 from taut.structures.base import Blocks, CompiledStructure, Structure
 from taut.structures.chain import Chain
 from taut.structures.check import check_structure
+from taut.structures.graph import Graph, Tree
 from taut.structures.latent import LatentStructure
 from taut.structures.multiclass import Multiclass
 from taut.structures.ranking import NdcgRanking, PairwiseRanking
@@ -16,6 +17,7 @@ __all__ = [
     "Blocks",
     "Chain",
     "CompiledStructure",
+    "Graph",
     "LatentStructure",
     "Multiclass",
     "NdcgRanking",
@@ -24,5 +26,6 @@ __all__ = [
     "Scalar",
     "SlackRescaled",
     "Structure",
+    "Tree",
     "check_structure",
 ]
