@@ -78,6 +78,7 @@ class ExactGraph(CompiledStructure):
     """
 
     allocates = False
+    takes_examples = True
 
     def __init__(
         self,
