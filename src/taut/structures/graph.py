@@ -372,7 +372,8 @@ def Graph(  # noqa: N802
         Divide the Hamming loss by the number of nodes.
     inference : {"exact"}, default="exact"
         Exact: by a junction tree, whose tables grow exponentially with the tree-width of a graph.
-        A tree has 1, a cycle 2, a grid the length of its shorter side.
+        A tree has 1, a cycle 2, a grid the length of its shorter side; the order of elimination,
+        min-fill, may find somewhat more.
     max_table : int, default=2**20
         How many entries the table of a clique may have.
 
