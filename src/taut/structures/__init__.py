@@ -4,13 +4,14 @@ from taut.structures.bags import Bags
 from taut.structures.base import Blocks, CompiledStructure, Structure
 from taut.structures.chain import Chain
 from taut.structures.check import check_structure
-from taut.structures.graph import Graph, Tree
+from taut.structures.graph import Graph
 from taut.structures.latent import LatentStructure
 from taut.structures.multiclass import Multiclass
 from taut.structures.ranking import NdcgRanking, PairwiseRanking
 from taut.structures.regression import Regression
 from taut.structures.scalar import Scalar
 from taut.structures.slack_rescaled import SlackRescaled
+from taut.structures.tree import Tree
 
 __all__ = [
     "Bags",
