@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from taut.estimators import (
         BinarySVM,
         ChainSVM,
+        GraphSVM,
         LatentMulticlassSVM,
         LatentStructuredSVM,
         LatentSVM,
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
         RankSVM,
         RegressionSVM,
         StructuredSVM,
+        TreeSVM,
         load,
     )
     from taut.loop import solve
@@ -37,6 +39,7 @@ _HOME = {
     "ChainSVM": "estimators",
     "Checkpoint": "checkpoint",
     "CompiledStructure": "structures",
+    "GraphSVM": "estimators",
     "History": "result",
     "LatentMulticlassSVM": "estimators",
     "LatentSVM": "estimators",
@@ -55,6 +58,7 @@ _HOME = {
     "StreamedProblem": "streamed",
     "Structure": "structures",
     "StructuredSVM": "estimators",
+    "TreeSVM": "estimators",
     "check_structure": "structures",
     "load": "estimators",
     "solve": "loop",
@@ -66,6 +70,7 @@ __all__ = [
     "ChainSVM",
     "Checkpoint",
     "CompiledStructure",
+    "GraphSVM",
     "History",
     "LatentMulticlassSVM",
     "LatentSVM",
@@ -84,6 +89,7 @@ __all__ = [
     "StreamedProblem",
     "Structure",
     "StructuredSVM",
+    "TreeSVM",
     "check_structure",
     "load",
     "solve",
