@@ -4,6 +4,8 @@ from taut.structures.bags import Bags
 from taut.structures.base import Blocks, CompiledStructure, Structure
 from taut.structures.chain import Chain
 from taut.structures.check import check_structure
+from taut.structures.graph_cut import CutGraph
+from taut.structures.graph_relaxed import RelaxedGraph
 from taut.structures.latent import LatentStructure
 from taut.structures.multiclass import Multiclass
 from taut.structures.ranking import NdcgRanking, PairwiseRanking
@@ -16,11 +18,13 @@ __all__ = [
     "Blocks",
     "Chain",
     "CompiledStructure",
+    "CutGraph",
     "LatentStructure",
     "Multiclass",
     "NdcgRanking",
     "PairwiseRanking",
     "Regression",
+    "RelaxedGraph",
     "Scalar",
     "SlackRescaled",
     "Structure",
