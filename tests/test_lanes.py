@@ -12,21 +12,25 @@ from taut._lanes import (
     add,
     aligned_zeros,
     bump,
+    divide,
+    exponential,
     lanes_of,
     load,
     maximum,
+    multiply,
     multiply_add,
     prefetch,
     shift,
     store,
     stride_of,
+    total,
     width,
     zeros,
 )
 
 TYPES = [np.float32, np.float64]
 REGISTERS = [1, 2, 3, 4]
-N_RESULTS = 7
+N_RESULTS = 11
 
 
 @functools.cache
@@ -47,6 +51,10 @@ def operations(registers):
         store(multiply_add(x, number, y), out, k + 4 * size)
         store(maximum(x, y), out, k + 5 * size)
         store(bump(x, lane, number), out, k + 6 * size)
+        store(multiply(x, y), out, k + 7 * size)
+        store(divide(x, y), out, k + 8 * size)
+        store(exponential(x), out, k + 9 * size)
+        store(shift(zero, total(x)), out, k + 10 * size)
         return size
 
     return operate
@@ -88,6 +96,10 @@ def test_operations_are_those_of_numpy(dtype, size, start, rng):
     assert_allclose(results[4], x * number + y, rtol=0.0, atol=8.0 * np.finfo(dtype).eps)
     assert_array_equal(results[5], np.maximum(x, y))
     assert_array_equal(results[6], x + number * (np.arange(size) == lane))
+    assert_array_equal(results[7], x * y)
+    assert_allclose(results[8], x / y, rtol=4.0 * np.finfo(dtype).eps)
+    assert_allclose(results[9], np.exp(x), rtol=4.0 * np.finfo(dtype).eps)
+    assert_allclose(results[10], x.sum(dtype=np.float64), rtol=0.0, atol=50 * np.finfo(dtype).eps)
     assert_array_equal(outside, 77)
     assert_array_equal(a, before[0])
     assert_array_equal(b, before[1])
@@ -97,6 +109,25 @@ def test_maximum_of_equal_numbers_and_infinities(dtype, size):
     a = np.resize(np.array([0.0, -1.0, 5.0, -np.inf], dtype=dtype), size)
     b = np.resize(np.array([0.0, -2.0, 5.0, 1.0], dtype=dtype), size)
     assert_array_equal(run(a, 0, b, 0, 0.0, 0, size)[0][5], np.maximum(a, b))
+
+
+def test_exponentials_of_all_magnitudes(dtype, size):
+    least = np.log(np.finfo(dtype).tiny)
+    for first in np.linspace(2.0 * least, -least / 2.0, 400):
+        a = np.linspace(first, first + 1.0, size).astype(dtype)
+        with np.errstate(under="ignore"):
+            expected = np.exp(a)
+        # Where the result is no normal number any more, it is 0.
+        expected[expected < 2.0 * np.finfo(dtype).tiny] = 0.0
+        found = run(a, 0, np.ones_like(a), 0, 0.0, 0, size)[0][9]
+        assert_allclose(
+            found, expected, rtol=4 * np.finfo(dtype).eps, atol=4 * np.finfo(dtype).tiny
+        )
+
+
+def test_exponentials_of_what_is_far_below_are_zero(dtype, size):
+    a = np.resize(np.array([-1e3, -1e10, -1e30], dtype=dtype), size)
+    assert_array_equal(run(a, 0, np.ones_like(a), 0, 0.0, 0, size)[0][9], 0.0)
 
 
 def test_bump_adds_in_each_of_the_lanes(dtype, size, rng):

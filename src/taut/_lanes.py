@@ -7,6 +7,8 @@ an LLVM vector; `zeros` takes their number as a constant, and all else follows t
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
@@ -169,6 +171,91 @@ def multiply_add(typing, a, number, b):
         return _each(builder, lambda x, y: builder.call(fmuladd, [x, same, y]), args[0], args[2])
 
     return a(a, a.dtype, b), generate
+
+
+@intrinsic
+def multiply(typing, a, b):
+    """A * b, lane by lane."""
+
+    def generate(context, builder, signature, args):
+        return _each(builder, lambda x, y: builder.fmul(x, y, flags=("fast",)), *args)
+
+    return a(a, b), generate
+
+
+@intrinsic
+def divide(typing, a, b):
+    """A / b, lane by lane."""
+
+    def generate(context, builder, signature, args):
+        return _each(builder, builder.fdiv, *args)
+
+    return a(a, b), generate
+
+
+@intrinsic
+def total(typing, a):
+    """The sum of all lanes."""
+
+    def generate(context, builder, signature, args):
+        registers = [builder.extract_value(args[0], k) for k in range(a.registers)]
+        while len(registers) > 1:
+            registers[-2:] = [builder.fadd(*registers[-2:], flags=("fast",))]
+        index, result = ir.IntType(32), None
+        for lane in range(a.unit):
+            number = builder.extract_element(registers[0], index(lane))
+            result = builder.fadd(result, number, flags=("fast",)) if result else number
+        return result
+
+    return a.dtype(a), generate
+
+
+#: Of the exponential function by type: bits of the fraction, the least argument whose result is a
+#: normal number, and ln 2 in two parts of which the first has zeros at its end.
+_EXPONENTIAL = {
+    64: (52, -708.0, 6.93147180369123816490e-01, 1.90821492927058770002e-10, 13),
+    32: (23, -87.0, 6.93359375e-01, -2.12194440e-4, 8),
+}
+
+
+@intrinsic
+def exponential(typing, a):
+    """e to the power of a, which must not be large; 0 where that is no normal number.
+
+    With a = n ln 2 + r, Taylor's series in r, |r| <= ln 2 / 2, is multiplied by 2^n through the
+    bits of the exponent. Adding 1.5 * 2^bits rounds to an integer and leaves n in the last bits.
+    """
+    bits, least, high, low, terms = _EXPONENTIAL[a.dtype.bitwidth]
+
+    def generate(context, builder, signature, args):
+        register = args[0].type.element
+        integers = ir.VectorType(ir.IntType(a.dtype.bitwidth), a.unit)
+        fmuladd = cgutils.get_or_insert_function(
+            builder.module,
+            ir.FunctionType(register, [register] * 3),
+            f"llvm.fmuladd.v{a.unit}f{a.dtype.bitwidth}",
+        )
+
+        def same(number):
+            return ir.Constant(register, [number] * a.unit)
+
+        def power(x):  # without fast flags: they would undo the two steps of n ln 2
+            rounded = builder.call(fmuladd, [x, same(1.0 / math.log(2.0)), same(1.5 * 2.0**bits)])
+            n = builder.fsub(rounded, same(1.5 * 2.0**bits))
+            r = builder.call(fmuladd, [n, same(-high), x])
+            r = builder.call(fmuladd, [n, same(-low), r])
+            series = same(1.0 / math.factorial(terms - 1))
+            for k in range(terms - 2, -1, -1):
+                series = builder.call(fmuladd, [series, r, same(1.0 / math.factorial(k))])
+            shift = ir.Constant(integers, [bits] * a.unit)
+            exponent = builder.shl(builder.bitcast(rounded, integers), shift)
+            result = builder.add(builder.bitcast(series, integers), exponent)
+            tiny = builder.fcmp_ordered("<", x, same(least))
+            return builder.select(tiny, same(0.0), builder.bitcast(result, register))
+
+        return _each(builder, power, args[0])
+
+    return a(a), generate
 
 
 @intrinsic

@@ -105,7 +105,7 @@ class CompiledData:
         self.room = Room() if room is None else room
         self.oracles = structure.oracles
         if not blocks.use_inner:
-            self.oracles = self.oracles._replace(inner=None)
+            self.oracles = self.oracles._replace(inner=None, mean_square=None)
         self.prior = (regularizer or Regularizer()).check(blocks.n_features)
         self.n_blocks = blocks.n_blocks
         self.n_features = blocks.n_features

@@ -4,6 +4,7 @@ from taut.structures.bags import Bags
 from taut.structures.base import Blocks, CompiledStructure, Structure
 from taut.structures.chain import Chain
 from taut.structures.check import check_structure
+from taut.structures.graph import Graph, Tree
 from taut.structures.graph_cut import CutGraph
 from taut.structures.graph_relaxed import RelaxedGraph
 from taut.structures.latent import LatentStructure
@@ -19,6 +20,7 @@ __all__ = [
     "Chain",
     "CompiledStructure",
     "CutGraph",
+    "Graph",
     "LatentStructure",
     "Multiclass",
     "NdcgRanking",
@@ -28,5 +30,6 @@ __all__ = [
     "Scalar",
     "SlackRescaled",
     "Structure",
+    "Tree",
     "check_structure",
 ]

@@ -9,11 +9,11 @@ import numpy as np
 
 from taut._jit import specialise
 from taut.errors import InvalidData
-from taut.structures._examples import PRECISION, Candidates, Example
+from taut.structures._examples import PRECISION, Candidates, Example, Guarded
+from taut.structures._mean_laws import check_means
 from taut.structures.base import Blocks, CompiledStructure
 
 _SOME = 16  # labels among which laws of pairs are tested
-_GUARD = 64  # entries on either side of an array that must stay as they are
 
 
 def _ask(oracles):
@@ -81,20 +81,9 @@ def _exact_step(oracles):
     return step
 
 
-class _Guarded:
-    """An array whose surroundings tell when compiled code has written past its ends."""
-
-    def __init__(self, size: int, dtype: type = np.float64) -> None:
-        self._whole: np.ndarray = np.full(size + 2 * _GUARD, 77, dtype=dtype)
-        self.array = self._whole[_GUARD : _GUARD + size]
-
-    @property
-    def broken(self) -> bool:
-        return bool((self._whole[:_GUARD] != 77).any() or (self._whole[-_GUARD:] != 77).any())
-
-
 class CompiledExample(Example):
     features_name = "add_features"
+    enumerated = True  # whether `labels` are all that there are
     structure: CompiledStructure
 
     def __init__(
@@ -110,9 +99,10 @@ class CompiledExample(Example):
         self.blocks = blocks
         self.digests = digests
         self.oracles = structure.oracles
-        self.work = _Guarded(blocks.work_size)
+        self.work = Guarded(blocks.work_size)
 
-    def _kernel(self, make):
+    def kernel(self, make):
+        """The loop that `make` builds around the oracles, compiled."""
         return specialise(make, self.oracles, self.structure.allocates)
 
     def name(self, label):
@@ -126,6 +116,7 @@ class CompiledExample(Example):
         elif self.structure.exact_step is not None:
             labels = self._all_labels()
         else:
+            self.enumerated = False
             labels = list(self.found(n_features, rng))
         labels = np.atleast_2d(np.asarray(labels, dtype=np.int32))
         if labels.shape[1:] != self.truth.shape:
@@ -152,10 +143,10 @@ class CompiledExample(Example):
 
     def _sum(self, labels, scales):
         """sum_q scales[q] phi(labels[q]), by one call."""
-        w = _Guarded(self.blocks.size)
+        w = Guarded(self.blocks.size)
         w.array[:] = 0.0
         labels = np.ascontiguousarray(labels, dtype=np.int32)
-        self._kernel(_add_features)(self.blocks.data, self.i, labels, scales, w.array)
+        self.kernel(_add_features)(self.blocks.data, self.i, labels, scales, w.array)
         if w.broken:
             self.fail(
                 "add_features",
@@ -175,15 +166,15 @@ class CompiledExample(Example):
         if self.oracles.complete is None:
             return None
         label = self.truth.copy()
-        self._kernel(_complete)(self.blocks.data, self.i, w, self.work.array, label)
-        self._check_work("complete")
+        self.kernel(_complete)(self.blocks.data, self.i, w, self.work.array, label)
+        self.check_work("complete")
         return label
 
     def _ask(self, w, loss_weight, labels):
         """Found label, its value, the labels' scores before and after that, their losses."""
-        found = _Guarded(len(self.truth), np.int32)
+        found = Guarded(len(self.truth), np.int32)
         before, after, losses = np.empty((3, len(labels)))
-        value = self._kernel(_ask)(
+        value = self.kernel(_ask)(
             self.blocks.data, self.i, w, self.work.array, loss_weight, labels, before, after,
             losses, found.array,
         )  # fmt: skip
@@ -193,10 +184,10 @@ class CompiledExample(Example):
                 f"it writes outside its label, which has {len(self.truth)} integers",
                 "write one integer for each of the truth's",
             )
-        self._check_work("prepare or argmax")
+        self.check_work("prepare or argmax")
         return found.array, value, (before, after), losses
 
-    def _check_work(self, method: str) -> None:
+    def check_work(self, method: str) -> None:
         if self.work.broken:
             self.fail(
                 method,
@@ -221,6 +212,8 @@ class CompiledExample(Example):
             for w in weights:
                 self._check_exact_step(w, rng)
             self._check_add_change(rng)
+        if self.structure.expect is not None:
+            check_means(self, some, phi, weights, rng)
 
     def _check_score(self, w, expected, size):
         given = w.copy()
@@ -256,7 +249,7 @@ class CompiledExample(Example):
                 self.fail("inner", "it is missing, and exact_step needs it", "write it")
             return
         found, expected = np.empty((len(some), len(some))), phi @ phi.T
-        self._kernel(_inner_products)(self.blocks.data, self.i, some, found)
+        self.kernel(_inner_products)(self.blocks.data, self.i, some, found)
         norms = np.linalg.norm(phi, axis=1)
         for a, b in np.argwhere(
             ~(np.abs(found - expected) <= PRECISION * (1.0 + np.outer(norms, norms)))
@@ -271,13 +264,13 @@ class CompiledExample(Example):
     def _check_add_change(self, rng):
         if self.oracles.add_change is None:
             self.fail("add_change", "it is missing, and exact_step needs it", "write it")
-        labels, w = self._all_labels(), _Guarded(self.blocks.size)
+        labels, w = self._all_labels(), Guarded(self.blocks.size)
         w.array[:] = 0.0
         change = rng.normal(size=len(labels)) * (rng.random(len(labels)) < 0.7)
-        self._kernel(_add_change)(
+        self.kernel(_add_change)(
             self.blocks.data, self.i, change.copy(), -0.5, self.work.array, w.array
         )
-        self._check_work("add_change")
+        self.check_work("add_change")
         expected = self._sum(labels, -0.5 * change)
         error = np.abs(w.array - expected) / (1.0 + np.abs(expected).max())
         if w.broken or not error.max() <= PRECISION:
@@ -310,13 +303,13 @@ class CompiledExample(Example):
         violation = losses - psi @ w
         weight, stiffness = rng.uniform(0.1, 10.0), rng.choice([1.0, 5.0])
         before = weight * rng.dirichlet(np.full(len(labels), 0.5))
-        guards = _Guarded(n_labels), _Guarded(n_labels)
+        guards = Guarded(n_labels), Guarded(n_labels)
         alpha, change = (guard.array for guard in guards)
         alpha[:] = before[:n_labels]
-        gap, loss_change, length = self._kernel(_exact_step)(
+        gap, loss_change, length = self.kernel(_exact_step)(
             self.blocks.data, self.i, w, self.work.array, weight, stiffness, alpha, change
         )
-        self._check_work("exact_step")
+        self.check_work("exact_step")
         if any(guard.broken for guard in guards):
             self.fail(
                 "exact_step",

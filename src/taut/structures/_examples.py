@@ -17,9 +17,23 @@ import scipy.sparse as sp
 from taut.errors import InvalidData, InvalidStructure
 from taut.structures.base import CompiledStructure, Structure, bounded_argmax
 
+_GUARD = 64  # entries on either side of an array that must stay as they are
 PRECISION = 1e-6  # relative to the terms of a sum: a user's oracle may work in single precision
 
 Candidates = Callable[[Any], Iterable[Any]] | np.ndarray
+
+
+class Guarded:
+    """An array whose surroundings tell when compiled code has written past its ends."""
+
+    def __init__(self, size: int, dtype: type = np.float64) -> None:
+        self._whole: np.ndarray = np.full(size + 2 * _GUARD, 77, dtype=dtype)
+        self.array = self._whole[_GUARD : _GUARD + size]
+
+    @property
+    def broken(self) -> bool:
+        """Whether anything was written outside."""
+        return bool((self._whole[:_GUARD] != 77).any() or (self._whole[-_GUARD:] != 77).any())
 
 
 class Example(ABC):

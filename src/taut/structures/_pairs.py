@@ -70,8 +70,8 @@ def tie_table(n_labels: int, pairwise: str) -> tuple[np.ndarray, int]:
     """
     if pairwise not in _TIES:
         raise InvalidData(f"pairwise = {pairwise!r}: give one of {sorted(_TIES)}")
-    if not isinstance(n_labels, Integral) or n_labels < 2:
-        raise InvalidData(f"n_labels = {n_labels!r}: give an integer, at least 2")
+    if n_labels < 2:
+        raise InvalidData(f"n_labels = {n_labels!r}: a node has one of at least 2 labels")
     tie = _TIES[pairwise](n_labels).astype(np.int32)
     return tie, int(tie.max()) + 1
 

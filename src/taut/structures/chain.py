@@ -6,36 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from taut._jit import helper, kernel
-from taut._lanes import load, maximum, shift, store, stride_of, width, zeros
+from taut._jit import kernel
+from taut._lanes import stride_of
 from taut._linalg import Rows, add_outer, as_rows, prefetch_rows, row_inner, row_times, touch_rows
 from taut._scaling import act
+from taut.structures import _chain_means as means
+from taut.structures._viterbi import max_plus
 from taut.structures.base import Blocks, CompiledStructure, as_codes, as_stacked
-
-
-@helper
-def _max_plus_strip(work, before, w, T, stride, n_labels, zero, to, k):
-    """A strip of labels k of `_max_plus`, in registers while j runs; the next label."""
-    best = shift(load(zero, w, T + k), work[before])
-    for j in range(1, n_labels):
-        best = maximum(best, shift(load(zero, w, T + j * stride + k), work[before + j]))
-    store(best, work, to + k)
-    return k + width(zero)
-
-
-@helper
-def _max_plus(work, before, w, T, stride, n_labels, to):
-    """work[to + k] = max_j work[before + j] + T[j, k], where T begins at w[T]."""
-    unit = width(zeros(w, 1))
-    k = 0
-    while k + 4 * unit <= stride:
-        k = _max_plus_strip(work, before, w, T, stride, n_labels, zeros(w, 4), to, k)
-    if k + 3 * unit <= stride:
-        _max_plus_strip(work, before, w, T, stride, n_labels, zeros(w, 3), to, k)
-    elif k + 2 * unit <= stride:
-        _max_plus_strip(work, before, w, T, stride, n_labels, zeros(w, 2), to, k)
-    elif k < stride:
-        _max_plus_strip(work, before, w, T, stride, n_labels, zeros(w, 1), to, k)
 
 
 @kernel
@@ -111,6 +88,7 @@ class Chain(CompiledStructure):
         overlaps = np.empty(starts[-1] if use_inner else 0, dtype=matrix.dtype)
         if use_inner:
             _fill_overlaps(rows, offsets, starts, overlaps)
+        n_pairs = self.n_labels * stride_of(self.n_labels, matrix.dtype)
         data = ChainData(
             rows=rows,
             offsets=offsets,
@@ -128,12 +106,15 @@ class Chain(CompiledStructure):
             n_features=self.n_labels * (data.n_nodes + self.n_labels + 2 * self.boundary),
             offsets=offsets,
             truth=data.truth,
-            work_size=3 * int(lengths.max()) * data.stride,
+            work_size=max(3 * int(lengths.max()) * data.stride, n_pairs),
             columns=self.n_labels,
             stride=data.stride,
             dtype=matrix.dtype.type,
             use_inner=use_inner,
             mean_reads=data.stride * rows[0].size // len(lengths),
+            n_labels=self.n_labels,
+            label_stride=data.stride,
+            mean_offsets=data.stride * offsets + n_pairs * (offsets - np.arange(len(offsets))),
         )
 
     def decode(self, labels, offsets):
@@ -179,7 +160,7 @@ class Chain(CompiledStructure):
                 for k in range(stride):
                     work[best + k] = work[k] + cost
             else:
-                _max_plus(work, best + here - stride, w, T, stride, n_labels, coming + here)
+                max_plus(work, best + here - stride, w, T, stride, n_labels, coming + here)
                 for k in range(stride):
                     work[best + here + k] = work[coming + here + k] + work[here + k] + cost
             work[best + here + data.truth[first + t]] -= cost
@@ -199,6 +180,14 @@ class Chain(CompiledStructure):
                 j += 1
             label[t - 1] = j
         return work[here + last]
+
+    expect = staticmethod(means.expect)
+    normalise = staticmethod(means.normalise)
+    mean_of = staticmethod(means.mean_of)
+    mean_score = staticmethod(means.mean_score)
+    mean_loss = staticmethod(means.mean_loss)
+    add_mean = staticmethod(means.add_mean)
+    mean_square = staticmethod(means.mean_square)
 
     @staticmethod
     def loss(data, i, label):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from taut._jit import kernel
+from taut._jit import helper, kernel
 from taut._lanes import stride_of
 from taut._linalg import (
     add_full_outer,
@@ -21,6 +21,7 @@ from taut._linalg import (
 from taut._scaling import act
 from taut.data.arrays import as_matrix
 from taut.errors import InvalidData
+from taut.structures._means import least_of
 from taut.structures.base import Blocks, CompiledStructure, as_codes
 
 _NOTHING = 1e-13  # of a block's weight: a gap that rounding explains
@@ -55,6 +56,21 @@ def project_on_simplex(point, total):
         threshold = (above - total) / count
     for k in range(size):
         point[k] = max(point[k] - threshold, 0.0)
+
+
+@helper
+def add_classes(data, i, change, factor, work, w):
+    """Columns of the weight matrix += factor change (x, bias)."""
+    rows, _truth, costs, bias, _norms, stride = data
+    for k in range(costs.shape[0]):
+        work[k] = factor * change[k]
+    for k in range(costs.shape[0], stride):  # the padding of w stays zero
+        work[k] = 0.0
+    add_full_outer(rows, i, work, w, stride)
+    if bias != 0.0:
+        last = w.shape[0] - stride
+        for k in range(costs.shape[0]):
+            w[last + k] += work[k] * bias
 
 
 class Multiclass(CompiledStructure):
@@ -109,6 +125,9 @@ class Multiclass(CompiledStructure):
             stride=stride,
             dtype=X.dtype.type,
             mean_reads=stride * rows[0].size // n,
+            n_labels=self.n_classes,
+            label_stride=stride,
+            mean_offsets=stride * np.arange(n + 1),
         )
 
     def decode(self, labels, offsets):
@@ -177,18 +196,76 @@ class Multiclass(CompiledStructure):
                 w[last + labels[q, 0]] += scales[q] * bias
 
     @staticmethod
+    def expect(data, i, w, work, temperature, loss_weight, base, mean):
+        """The classes' probabilities."""
+        cost = data[2][data[1][i]]
+        n_classes = cost.shape[0]
+        highest = work[0] + loss_weight * cost[0]
+        for k in range(1, n_classes):
+            highest = max(highest, work[k] + loss_weight * cost[k])
+        least = least_of(mean)
+        total = 0.0
+        for k in range(n_classes):
+            mean[k] = np.exp((work[k] + loss_weight * cost[k] - highest) / temperature)
+            if base.shape[0] > 0:
+                mean[k] *= max(base[k], least)
+            total += mean[k]
+        for k in range(n_classes):
+            mean[k] /= total
+        for k in range(n_classes, mean.shape[0]):
+            mean[k] = 0.0
+        return highest + temperature * np.log(total)
+
+    @staticmethod
+    def normalise(data, i, mean):
+        """Probabilities that sum to 1."""
+        n_classes = data[2].shape[0]
+        total = 0.0
+        for k in range(n_classes):
+            total += mean[k]
+        for k in range(n_classes):
+            mean[k] = mean[k] / total if total > 0.0 else 1.0 / n_classes
+
+    @staticmethod
+    def mean_of(data, i, label, mean):
+        """1 for the class."""
+        for k in range(mean.shape[0]):
+            mean[k] = 1.0 if k == label[0] else 0.0
+
+    @staticmethod
+    def mean_score(data, i, w, work, mean):
+        """The classes' scores as prepared, by their probabilities."""
+        total = 0.0
+        for k in range(mean.shape[0]):
+            total += mean[k] * work[k]
+        return total
+
+    @staticmethod
+    def mean_loss(data, i, mean):
+        """The classes' costs by their probabilities."""
+        cost = data[2][data[1][i]]
+        total = 0.0
+        for k in range(cost.shape[0]):
+            total += mean[k] * cost[k]
+        return total
+
+    @staticmethod
+    def add_mean(data, i, mean, factor, work, w):
+        """As `add_change`: a mean has a number for each class."""
+        add_classes(data, i, mean, factor, work, w)
+
+    @staticmethod
+    def mean_square(data, i, work, mean):
+        """|(x, bias)|^2 for each class, by the square of its number."""
+        total = 0.0
+        for k in range(mean.shape[0]):
+            total += mean[k] ** 2
+        return total * data[4][i]
+
+    @staticmethod
     def add_change(data, i, change, factor, work, w):
         """Columns of the weight matrix += factor change (x, bias)."""
-        rows, _truth, costs, bias, _norms, stride = data
-        for k in range(costs.shape[0]):
-            work[k] = factor * change[k]
-        for k in range(costs.shape[0], stride):  # the padding of w stays zero
-            work[k] = 0.0
-        add_full_outer(rows, i, work, w, stride)
-        if bias != 0.0:
-            last = w.shape[0] - stride
-            for k in range(costs.shape[0]):
-                w[last + k] += work[k] * bias
+        add_classes(data, i, change, factor, work, w)
 
     @staticmethod
     def inner(data, i, a, b):
