@@ -15,6 +15,8 @@ from taut.structures._cliques import condition, condition_again, join, maximise,
 from taut.structures._junction import Junctions, junction_trees
 from taut.structures._pairs import as_node_codes, tie_table
 from taut.structures.base import Blocks, CompiledStructure
+from taut.structures.graph_cut import CutGraph
+from taut.structures.graph_relaxed import RelaxedGraph
 
 
 class GraphData(NamedTuple):
@@ -343,16 +345,13 @@ def _check_forests(graphs: Graphs) -> None:
             root[a] = b
 
 
-_INFERENCE = {"exact": ExactGraph}
-
-
 def Graph(  # noqa: N802
     n_labels: int,
     pairwise: str = "full",
     normalize: bool = False,
     inference: str = "exact",
     max_table: int = 2**20,
-) -> ExactGraph:
+) -> ExactGraph | CutGraph | RelaxedGraph:
     """Graphs whose nodes have labels 0..K-1, scored by node and by edge, with the Hamming loss.
 
     The score of a labelling y is sum_t <w_node[y_t], x_t> plus, for each edge (u, v) with features
@@ -369,11 +368,13 @@ def Graph(  # noqa: N802
         order (G = K * (K + 1) / 2); or one for equal labels and none for different ones (G = 1).
     normalize : bool, default=False
         Divide the Hamming loss by the number of nodes.
-    inference : {"exact"}, default="exact"
+    inference : {"exact", "cut", "relaxed"}, default="exact"
         Exact: by a junction tree, whose tables grow exponentially with the tree-width of a graph.
-        A tree has 1, a cycle 2, a grid the length of its shorter side.
+        A tree has 1, a cycle 2, a grid the length of its shorter side. Cut: two labels on graphs
+        of any size whose neighbours attract each other, `CutGraph`. Relaxed: any labels on graphs
+        of any size, by linear programs whose certificate is about themselves, `RelaxedGraph`.
     max_table : int, default=2**20
-        How many entries the table of a clique may have.
+        How many entries the table of a clique may have, with exact inference.
 
     Examples
     --------
@@ -387,6 +388,11 @@ def Graph(  # noqa: N802
     >>> solve(problem, tol=1e-4, random_state=0).certificate.status.name
     'CONVERGED'
     """
-    if inference not in _INFERENCE:
-        raise InvalidData(f"inference = {inference!r}: give one of {sorted(_INFERENCE)}")
-    return _INFERENCE[inference](n_labels, pairwise, normalize, max_table)
+    match inference:
+        case "exact":
+            return ExactGraph(n_labels, pairwise, normalize, max_table)
+        case "cut":
+            return CutGraph(n_labels, pairwise, normalize)
+        case "relaxed":
+            return RelaxedGraph(n_labels, pairwise, normalize)
+    raise InvalidData(f"inference = {inference!r}: give one of 'exact', 'cut', 'relaxed'")

@@ -41,6 +41,8 @@ class CutGraph(Structure):
 
     Parameters
     ----------
+    n_labels : int, default=2
+        Cuts tell two labels apart: other numbers are refused.
     pairwise : {"potts", "symmetric", "full"}, default="potts"
         One weight for equal labels; one for each unordered pair of labels; one for each pair.
     normalize : bool, default=False
@@ -61,10 +63,16 @@ class CutGraph(Structure):
     [[1, 1, 1, 1], [0, 0, 0, 0]]
     """
 
-    def __init__(self, pairwise: str = "potts", normalize: bool = False) -> None:
+    def __init__(self, n_labels: int = 2, pairwise: str = "potts", normalize: bool = False) -> None:
+        if n_labels != 2:
+            raise InvalidData(
+                f"n_labels = {n_labels!r}: cuts tell two labels apart; use other inference, such "
+                "as taut.structures.RelaxedGraph"
+            )
+        self.n_labels = n_labels
         self.pairwise = pairwise
         self.normalize = normalize
-        self.terms = GraphTerms(2, pairwise, normalize)
+        self.terms = GraphTerms(n_labels, pairwise, normalize)
 
     def examples(self, X: Any, y: Any = None) -> list[GraphExample]:
         """Graphs one by one, checked."""

@@ -3,14 +3,14 @@
 A label is a point of the local polytope: marginals of each node's labels and of each edge's pairs
 of labels that agree with each other,
 
-    sum_k nodes[t, k] = 1,   sum_l pairs[e, k, l] = nodes[u, k],   sum_k pairs[e, k, l] = nodes[v, l],
+    sum_k nodes[t, k] = 1, sum_l pairs[e, k, l] = nodes[u, k], sum_k pairs[e, k, l] = nodes[v, l],
 
-all >= 0. Its integral points are the labellings; on trees all vertices are integral. The multipliers
-a, b of the last two rows move scores between nodes and pairs without changing any score, so
+all >= 0. Its integral points are the labellings; on trees all vertices are integral. Multipliers a
+and b of the last two equations move scores between nodes and pairs without changing any sum, so
 
     sum_t max_k [theta_t(k) + sum of its a and b] + sum_e max_kl [theta_e(k, l) - a_e(k) - b_e(l)]
 
-is an upper bound on all scores whatever the multipliers are.
+is an upper bound on all scores, whatever a and b are.
 """
 
 from __future__ import annotations
@@ -113,10 +113,10 @@ class RelaxedGraph(Structure):
         return self.terms.features(x.graph, *self._marginals(x, label))
 
     def loss(self, truth: Any, label: Any) -> float:
-        """How many nodes are expected to be wrong, or which share of them; the truth is integral."""
-        if isinstance(label, Marginals):
-            return self.terms.loss(truth, label.nodes)
-        return self.terms.loss(truth, np.eye(self.n_labels)[np.asarray(label)])
+        """How many nodes are wrong, or which share, as expected; the truth is an integer array."""
+        certain = not isinstance(label, Marginals)
+        nodes = np.eye(self.n_labels)[np.asarray(label)] if certain else label.nodes
+        return self.terms.loss(truth, nodes)
 
     def argmax(self, x: RelaxedExample, w: np.ndarray, truth: Any = None) -> Any:
         """Marginals of highest score + loss; without a truth the prediction, an integer array."""
@@ -128,30 +128,9 @@ class RelaxedGraph(Structure):
     ) -> tuple[Marginals, float]:
         """Marginals of highest score, plus loss with a truth, and how far they may be from it."""
         nodes, pairs = self.terms.scores(x.graph, w, truth)
-        scores = np.concatenate([nodes.ravel(), pairs.ravel()])
-        scale = np.abs(scores).max() or 1.0
-        solution = linprog(
-            -scores / scale,
-            A_eq=x.equations,
-            b_eq=(np.arange(x.equations.shape[0]) < len(nodes)).astype(float),
-            method="highs",
-            options={
-                "primal_feasibility_tolerance": _TOLERANCE,
-                "dual_feasibility_tolerance": _TOLERANCE,
-            },
-        )
-        if solution.x is None or solution.eqlin.marginals is None:
-            raise TautError(
-                f"HiGHS did not solve the relaxation of graph {x.graph.number}, whose scores are "
-                f"up to {scale:.3g}: {solution.message}; scale the features"
-            )
-        found = np.split(solution.x, [nodes.size])
-        label = _feasible(
-            x.graph.edges, found[0].reshape(nodes.shape), found[1].reshape(pairs.shape)
-        )
-        multipliers = -scale * solution.eqlin.marginals[len(nodes) :]
-        ends = multipliers.reshape(2, len(pairs), self.n_labels)
-        bound = _bound(x.graph.edges, nodes, pairs, *ends)
+        found, multipliers = _solve(x, nodes, pairs)
+        label = _feasible(x.graph.edges, *found)
+        bound = _bound(x.graph.edges, nodes, pairs, *multipliers)
         value = float((nodes * label.nodes).sum() + (pairs * label.pairs).sum())
         return label, max(bound - value, 0.0)
 
@@ -170,9 +149,7 @@ class RelaxedGraph(Structure):
 
 
 def _equations(n: int, edges: np.ndarray, K: int) -> sp.csr_array:
-    """The rows of the local polytope: n sums of nodes, then K rows for the tail of each edge,
-    then K for the head of each.
-    """
+    """The equations of the local polytope: sums of nodes, then tails of edges, then heads."""
     m, ones = len(edges), np.ones((1, K))
     here = sp.eye_array(K)
     ends = [sp.csr_array((np.ones(m), (np.arange(m), end)), shape=(m, n)) for end in edges.T]
@@ -180,6 +157,34 @@ def _equations(n: int, edges: np.ndarray, K: int) -> sp.csr_array:
     heads = [-sp.kron(ends[1], here), sp.kron(sp.eye_array(m), sp.kron(ones, here))]
     sums = [sp.kron(sp.eye_array(n), ones), None]
     return sp.csr_array(sp.block_array([sums, tails, heads], format="csr"))
+
+
+def _solve(x: RelaxedExample, nodes: np.ndarray, pairs: np.ndarray) -> tuple[Marginals, np.ndarray]:
+    """The best point by HiGHS, feasible within its tolerance, and the multipliers of both ends."""
+    (n, K), m = nodes.shape, len(pairs)
+    scores = np.concatenate([nodes.ravel(), pairs.ravel()])
+    scale = np.abs(scores).max() or 1.0
+    solution = linprog(
+        -scores / scale,
+        A_eq=x.equations,
+        b_eq=np.repeat([1.0, 0.0], [n, 2 * m * K]),
+        method="highs",
+        options={
+            "primal_feasibility_tolerance": _TOLERANCE,
+            "dual_feasibility_tolerance": _TOLERANCE,
+        },
+    )
+    if solution.x is None or solution.eqlin.marginals is None:
+        raise TautError(
+            f"HiGHS did not solve the relaxation of graph {x.graph.number}, whose scores are up to "
+            f"{scale:.3g}: {solution.message}; scale the features"
+        )
+    of_nodes, of_pairs = np.split(solution.x, [n * K])
+    multipliers = -scale * solution.eqlin.marginals[n:]
+    return (
+        Marginals(of_nodes.reshape(n, K), of_pairs.reshape(m, K, K)),
+        multipliers.reshape(2, m, K),
+    )
 
 
 def _feasible(edges: np.ndarray, nodes: np.ndarray, pairs: np.ndarray) -> Marginals:
