@@ -170,6 +170,7 @@ def _solve(x: RelaxedExample, nodes: np.ndarray, pairs: np.ndarray) -> tuple[Mar
         b_eq=np.repeat([1.0, 0.0], [n, 2 * m * K]),
         method="highs",
         options={
+            "presolve": False,  # takes longer than it saves
             "primal_feasibility_tolerance": _TOLERANCE,
             "dual_feasibility_tolerance": _TOLERANCE,
         },
