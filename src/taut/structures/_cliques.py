@@ -10,14 +10,7 @@ from __future__ import annotations
 import math
 
 from taut._jit import helper
-
-_LEAST = 1e-300  # what probabilities of zero count as,
-_LEAST_SINGLE = 1e-30  # and in single precision
-
-
-@helper
-def _least(array):
-    return _LEAST if array.itemsize == 8 else _LEAST_SINGLE
+from taut.structures._means import least_of
 
 
 @helper
@@ -91,7 +84,7 @@ def _divide(tables, row, n_labels):
     total = 0.0
     for k in range(n_labels):
         total += tables[row + k]
-    known = total > _least(tables)
+    known = total > least_of(tables)
     for k in range(n_labels):
         tables[row + k] = tables[row + k] / total if known else 1.0 / n_labels
 
@@ -106,7 +99,7 @@ def _soften(tables, row, n_labels, temperature, base, base_row):
     if base.shape[0] > 0:
         for k in range(n_labels):
             prior += base[base_row + k]
-    least = _least(tables)
+    least = least_of(tables)
     known = prior > least
     total = 0.0
     for k in range(n_labels):
