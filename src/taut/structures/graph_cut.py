@@ -12,6 +12,7 @@ capacity s/2 between neighbours, and arcs from the source and to the sink for wh
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -157,7 +158,7 @@ def minimum_cut(gain: np.ndarray, edges: np.ndarray, weight: np.ndarray) -> Cut:
     for _ in range(_FLOWS):
         unit = _unit(largest)
         units = left.copy()
-        units.data = np.minimum(np.floor(left.data / unit), _MOST).astype(np.int32)
+        units.data = np.floor(np.minimum(left.data, _MOST * unit) / unit).astype(np.int32)
         flow = maximum_flow(units, source, sink).flow
         left = left - unit * flow
         unused = units - flow
@@ -178,4 +179,4 @@ def _unit(largest: float) -> float:
     A power of two, which divides without rounding, such that `largest` is less than half of _MOST
     units: an arc that is clipped there is in no smallest cut.
     """
-    return math.ldexp(1.0, math.frexp(largest)[1] - 29)
+    return max(math.ldexp(1.0, math.frexp(largest)[1] - 29), sys.float_info.min)
