@@ -18,7 +18,7 @@ LAYERS = [
     ["errors"],
     ["_jit", "_lanes", "_scaling", "files", "interrupts", "progress", "result"],
     ["_linalg", "planes", "quadratic"],
-    ["data", "centre"],
+    ["data", "centre", "plane_steps"],
     ["metrics"],
     ["structures"],
     ["regularizer"],

@@ -154,58 +154,7 @@ def append(planes, i, label, loss):
     return q
 
 
-@kernel
-def corrective_steps(planes, i, violation, stiffness, max_steps, change):
-    """Move weight between block i's planes, up to `max_steps` pairs, each step exact.
-
-    The pair is the most violated plane and the least violated one that has weight. `violation` is
-    kept current through the Gram matrix; `change` receives the change of each coefficient.
-    Returns the change of the summed loss, and |sum_q change[q] psi(q)|^2.
-    """
-    count = planes.places[i, N_PLANES]
-    start = planes.places[i, SLOT]
-    coef = planes.coef[start : start + count]
-    gram = gram_of(planes, i)
-    for q in range(count):
-        change[q] = 0.0
-    first_difference = 0.0
-    for step in range(max_steps):
-        up = 0
-        down = -1
-        for q in range(count):
-            if violation[q] > violation[up]:
-                up = q
-            if coef[q] > 0.0 and (down < 0 or violation[q] < violation[down]):
-                down = q
-        difference = violation[up] - violation[down]
-        if step == 0:
-            first_difference = difference
-        # Later pairs of a visit are worth their cost only while they are not tiny beside the first.
-        if difference <= 1e-3 * first_difference or difference <= 1e-14:
-            break
-        curvature = gram[up, up] + gram[down, down] - 2.0 * gram[up, down]
-        amount = coef[down]
-        if difference * stiffness < amount * curvature:
-            amount = difference * stiffness / curvature
-            coef[down] -= amount
-        else:
-            coef[down] = 0.0
-        coef[up] += amount
-        change[down] -= amount
-        change[up] += amount
-        for q in range(count):
-            violation[q] -= amount * (gram[q, up] - gram[q, down]) / stiffness
-    loss_change = 0.0
-    length = 0.0
-    for q in range(count):
-        if change[q] != 0.0:
-            loss_change += change[q] * planes.loss[start + q]
-            for r in range(count):
-                length += change[q] * change[r] * gram[q, r]
-    return loss_change, length
-
-
-def _ranges(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+def ranges(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """All positions starts[i], ..., starts[i] + sizes[i] - 1, one range after the other."""
     if len(sizes) == 0:
         return np.empty(0, dtype=np.int64)
@@ -255,8 +204,8 @@ def _assemble(
     new = _pools(places, np.zeros(3, dtype=np.int64) if spare is None else spare)
     for where, arrays, blocks in parts:
         for (column, names), need in zip(_POOLS, _needs(places[where]).T, strict=True):
-            source = _ranges(arrays.places[blocks, column], need)
-            target = _ranges(places[where, column], need)
+            source = ranges(arrays.places[blocks, column], need)
+            target = ranges(places[where, column], need)
             for name in names:
                 getattr(new, name)[target] = getattr(arrays, name)[source]
     return new
@@ -280,7 +229,7 @@ class Planes:
         places[:, N_PLANES], places[:, CAPACITY], places[:, LABEL_SIZE] = 1, room, sizes
         self.arrays = _pools(places, np.zeros(3, dtype=np.int64))
         self.arrays.coef[places[:, SLOT]] = weight
-        self.arrays.labels[_ranges(places[:, TEXT], sizes)] = truth
+        self.arrays.labels[ranges(places[:, TEXT], sizes)] = truth
 
     def grow(self, n_shares: int = 1) -> None:
         """Move everything into pools half as large again as what is in use.
@@ -339,7 +288,7 @@ class Planes:
         """Block and slot of each plane."""
         places = self.arrays.places
         count = places[:, N_PLANES]
-        return np.repeat(np.arange(len(count)), count), _ranges(places[:, SLOT], count)
+        return np.repeat(np.arange(len(count)), count), ranges(places[:, SLOT], count)
 
     def mean_squares(self) -> np.ndarray:
         """The mean |psi|^2 of each block's planes, by their coefficients; 0 without any."""

@@ -2,8 +2,29 @@
 
 from taut.solvers.base import DualState, PassReport, Solver
 from taut.solvers.dual_coordinate import DualCoordinate
+from taut.solvers.frank_wolfe import FrankWolfe
 from taut.solvers.online_cache import OnlineCache
+from taut.solvers.partial_linearization import ExponentiatedGradient, PartialLinearization
 
-SOLVERS: dict[str, type[Solver]] = {solver.name: solver for solver in (DualCoordinate, OnlineCache)}
+SOLVERS: dict[str, type[Solver]] = {
+    solver.name: solver
+    for solver in (
+        DualCoordinate,
+        OnlineCache,
+        PartialLinearization,
+        FrankWolfe,
+        ExponentiatedGradient,
+    )
+}
 
-__all__ = ["SOLVERS", "DualCoordinate", "DualState", "OnlineCache", "PassReport", "Solver"]
+__all__ = [
+    "SOLVERS",
+    "DualCoordinate",
+    "DualState",
+    "ExponentiatedGradient",
+    "FrankWolfe",
+    "OnlineCache",
+    "PartialLinearization",
+    "PassReport",
+    "Solver",
+]

@@ -204,6 +204,8 @@ class BlockAscent(Solver[CoordinateState]):
         """One pass: with the oracle over the blocks that are due, or over the stored planes."""
         sweep = self.begin(state)
         visited = self._visit(state, sweep, stiffness, keep_going)
+        if visited == len(sweep.order):
+            state.duals.finish(state.w, stiffness, sweep.sums)
         return self.end(state, sweep, visited)
 
     def begin(self, state: CoordinateState) -> Sweep:

@@ -9,6 +9,7 @@ import numpy as np
 
 from taut.binding import CompiledData, PythonData
 from taut.errors import InvalidData
+from taut.plane_steps import corrective_steps
 from taut.solvers._block_ascent import BlockAscent
 from taut.solvers._block_duals import BlockDual, EnumeratedDual, LabelledDual, PythonDual
 
@@ -81,7 +82,7 @@ class DualCoordinate(BlockAscent):
     ) -> BlockDual:
         """The form of dual variables that the oracles allow."""
         if isinstance(data, PythonData):
-            return PythonDual(data, weight, n_jobs, self.max_steps)
+            return PythonDual(data, weight, n_jobs, corrective_steps, self.max_steps)
         if data.oracles.exact_step is not None:
             return EnumeratedDual(data, weight, n_jobs)
-        return LabelledDual(data, weight, n_jobs, self.max_steps)
+        return LabelledDual(data, weight, n_jobs, corrective_steps, self.max_steps)

@@ -1,8 +1,10 @@
-"""Dual variables of all blocks, in the three forms that structures allow, with their visits.
+"""Dual variables of all blocks, in the forms that structures allow, with their visits.
 
 - `EnumeratedDual`: few labels and an exact block step; one weight per label.
 - `LabelledDual`: a compiled oracle; the planes found so far, kept as labels.
 - `PythonDual`: a plain-Python oracle; the planes found so far, kept as sparse psi.
+- `MarginalDual`: an expectation oracle; the mean statistics of a distribution over labels, moved
+  block by block, or all blocks at once in `BatchMarginalDual`.
 
 A visit of block i improves its dual variables at the current w and moves w accordingly.
 """
@@ -10,6 +12,14 @@ A visit of block i improves its dual variables at the current w and moves w acco
 from taut.solvers._block_duals.base import BlockDual
 from taut.solvers._block_duals.enumerated import EnumeratedDual
 from taut.solvers._block_duals.labelled import LabelledDual
+from taut.solvers._block_duals.marginal import BatchMarginalDual, MarginalDual
 from taut.solvers._block_duals.python import PythonDual
 
-__all__ = ["BlockDual", "EnumeratedDual", "LabelledDual", "PythonDual"]
+__all__ = [
+    "BatchMarginalDual",
+    "BlockDual",
+    "EnumeratedDual",
+    "LabelledDual",
+    "MarginalDual",
+    "PythonDual",
+]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
@@ -129,6 +130,9 @@ class BlockDual(ABC):
     def complete(self) -> None:
         """Give the truths what the dual variables lack of the blocks' weights."""
 
+    def finish(self, w: np.ndarray, stiffness: float, sums: np.ndarray) -> None:
+        """Do what visits leave to the end of a pass over all blocks."""
+
     @abstractmethod
     def in_use(self) -> np.ndarray:
         """Which blocks have weight on something else than the truth."""
@@ -148,14 +152,23 @@ class BlockDual(ABC):
 
 
 class PlaneDual(BlockDual):
-    """What the two forms with planes share: only how planes are found and applied differs."""
+    """What the two forms with planes share: only how planes are found and applied differs.
+
+    A visit ends with `step`, one of `taut.plane_steps`.
+    """
 
     planes: Planes
 
     def __init__(
-        self, data: CompiledData | PythonData, weight: np.ndarray, n_jobs: int, max_steps: int
+        self,
+        data: CompiledData | PythonData,
+        weight: np.ndarray,
+        n_jobs: int,
+        step: Callable,
+        max_steps: int,
     ) -> None:
         super().__init__(data, weight, n_jobs)
+        self.step = step
         self.max_steps = max_steps
 
     @property

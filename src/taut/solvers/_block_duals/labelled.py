@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +17,6 @@ from taut.planes import (
     SLOT,
     Planes,
     append,
-    corrective_steps,
     gram_of,
     labels_of,
     make_room,
@@ -64,7 +65,17 @@ def _is_stored(labels, count, found):
     return False
 
 
-def _plane_pass(oracles):
+@functools.cache
+def _plane_pass(step):
+    """What builds the loop of visits whose dual variables change by a step of `plane_steps`."""
+
+    def make(oracles):
+        return _visits(oracles, step)
+
+    return make
+
+
+def _visits(oracles, step):
     prepare, argmax, score = oracles.prepare, oracles.argmax, oracles.score
     ask_for = oracles.prefetch
     loss_of, add_features, gram_row = oracles.loss, oracles.add_features, _gram_row(oracles)
@@ -76,7 +87,7 @@ def _plane_pass(oracles):
         """Visit blocks in order from progress[0]; stop before one whose planes lack room.
 
         A visit: violations of the stored planes; the oracle's plane, when `exact` and when it beats
-        them; corrective steps. progress[0] is the next position.
+        them; the step. progress[0] is the next position.
         """
         w, work, found = worker.w, buffers.work, buffers.found
         violation, change, row = buffers.violation, buffers.change, buffers.row
@@ -124,7 +135,7 @@ def _plane_pass(oracles):
                             gram[q, added] = row[q]
                     count = new + 1
                 gap[i] = weight[i] * worst - mean
-            loss, length = corrective_steps(planes, i, violation, stiffness, max_steps, change)
+            loss, length = step(planes, i, violation, stiffness, max_steps, change)
             sums[0] += loss
             sums[1] += length
             kept = select(labels, change, count, -1.0 / stiffness, buffers.chosen, row)
@@ -182,8 +193,15 @@ class LabelledDual(PlaneDual):
 
     data: CompiledData
 
-    def __init__(self, data: CompiledData, weight: np.ndarray, n_jobs: int, max_steps: int) -> None:
-        super().__init__(data, weight, n_jobs, max_steps)
+    def __init__(
+        self,
+        data: CompiledData,
+        weight: np.ndarray,
+        n_jobs: int,
+        step: Callable,
+        max_steps: int = 1,
+    ) -> None:
+        super().__init__(data, weight, n_jobs, step, max_steps)
         blocks = self.data.blocks
         self.planes = Planes(self.weight, blocks.truth, blocks.offsets)
         self.allocate(blocks.dtype)
@@ -217,7 +235,7 @@ class LabelledDual(PlaneDual):
 
     def visit_part(self, number, order, worker, stiffness, exact, gap, sums):
         blocks, progress = self.data.blocks, aligned_zeros(1, np.int64)
-        self.data.kernel(_plane_pass)(
+        self.data.kernel(_plane_pass(self.step))(
             self.local_data[number], blocks.offsets, blocks.truth, order, self.weight, worker,
             stiffness, exact, self.max_steps, self.shares[number], self.buffers[number], gap, sums,
             progress,

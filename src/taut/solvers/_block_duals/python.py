@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from taut.binding import PythonData
-from taut.planes import N_PLANES, SLOT, Planes, append, corrective_steps, make_room
+from taut.planes import N_PLANES, SLOT, Planes, append, make_room
 from taut.solvers._block_duals.base import PlaneDual
 
 
@@ -14,8 +16,15 @@ class PythonDual(PlaneDual):
 
     data: PythonData
 
-    def __init__(self, data: PythonData, weight: np.ndarray, n_jobs: int, max_steps: int) -> None:
-        super().__init__(data, weight, 1, max_steps)  # Python runs one thread at a time
+    def __init__(
+        self,
+        data: PythonData,
+        weight: np.ndarray,
+        n_jobs: int,
+        step: Callable,
+        max_steps: int = 1,
+    ) -> None:
+        super().__init__(data, weight, 1, step, max_steps)  # Python runs one thread at a time
         n = data.n_blocks
         nothing = (np.empty(0, dtype=np.int64), np.empty(0))
         self.planes = Planes(self.weight, np.zeros(n, dtype=np.int32), np.arange(n + 1))
@@ -45,7 +54,7 @@ class PythonDual(PlaneDual):
                 violation.append(value)
                 stored.append((self._append(i, psi, loss), loss))
         change = np.empty(len(violation))
-        sums = corrective_steps(planes, i, np.array(violation), stiffness, self.max_steps, change)
+        sums = self.step(planes, i, np.array(violation), stiffness, self.max_steps, change)
         for ((where, values), _loss), amount in zip(stored, change, strict=True):
             if amount:
                 w[where] += amount / stiffness * values
