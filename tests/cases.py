@@ -168,7 +168,7 @@ def chain(kind=np.asarray, normalize=False, boundary=False, n_labels=3):
     )
 
 
-# A pair, a star, a node alone, a forest, a chain; and with cycles: a triangle, a square with a tail.
+# Nodes and edges: a pair, a star, a node alone, a forest, a path; then a triangle and a square.
 FORESTS = [(2, "10"), (4, "01 02 03"), (1, ""), (3, "12"), (3, "01 12")]
 GRAPHS = [*FORESTS, (3, "01 12 20"), (4, "01 12 23 30")]
 

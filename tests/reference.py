@@ -219,40 +219,34 @@ def chain_blocks(
     return psi, losses
 
 
+def graph_features(graph: tuple, labels: tuple, n_labels: int, pairwise: str) -> np.ndarray:
+    """Phi of a graph (features, edges, edge features): nodes (K, d), then pairs (d_e, G)."""
+    x, edges, weights = graph
+    pairs = [(a, b) for a in range(n_labels) for b in range(n_labels)]
+    if pairwise == "symmetric":
+        pairs = [(a, b) for a, b in pairs if a <= b]
+    node = np.zeros((n_labels, x.shape[1]))
+    edge = np.zeros((weights.shape[1], 1 if pairwise == "potts" else len(pairs)))
+    for t, label in enumerate(labels):
+        node[label] += x[t]
+    for (u, v), weight in zip(edges, weights, strict=True):
+        a, b = labels[u], labels[v]
+        if pairwise == "potts":
+            edge[:, 0] += weight * (a == b)
+        else:
+            edge[:, pairs.index((a, b) if (a, b) in pairs else (b, a))] += weight
+    return np.concatenate([node.ravel(), edge.ravel()])
+
+
 def graph_blocks(
     X: list[tuple], codes: Blocks, n_labels: int, pairwise: str = "full", normalize: bool = False
 ) -> tuple[Blocks, Blocks]:
-    """All K**n labelings of each graph (features, edges, edge features).
-
-    w = [node weights (K, d) | pair weights (d_e, G)]; Hamming loss, divided by n if `normalize`.
-    """
-    ordered = list(itertools.product(range(n_labels), repeat=2))
-    pairs = {
-        "full": ordered,
-        "symmetric": [(a, b) for a, b in ordered if a <= b],
-        "potts": ["equal"],
-    }[pairwise]
-
-    def pair(a: int, b: int) -> object:
-        if pairwise == "potts":
-            return "equal" if a == b else None
-        return (a, b) if pairwise == "full" else (min(a, b), max(a, b))
-
-    def phi(x: np.ndarray, edges: list, weights: np.ndarray, labels: tuple) -> np.ndarray:
-        node = np.zeros((n_labels, x.shape[1]))
-        edge = np.zeros((weights.shape[1], len(pairs)))
-        for t, label in enumerate(labels):
-            node[label] += x[t]
-        for (u, v), weight in zip(edges, weights, strict=True):
-            if pair(labels[u], labels[v]) in pairs:
-                edge[:, pairs.index(pair(labels[u], labels[v]))] += weight
-        return np.concatenate([node.ravel(), edge.ravel()])
-
+    """All K**n labelings of each graph; Hamming loss, divided by n if `normalize`."""
     psi, losses = [], []
     for graph, truth in zip(X, codes, strict=True):
-        truth = tuple(int(label) for label in truth)
         labelings = list(itertools.product(range(n_labels), repeat=len(truth)))
-        psi.append(np.array([phi(*graph, truth) - phi(*graph, labels) for labels in labelings]))
+        phi = np.array([graph_features(graph, y, n_labels, pairwise) for y in labelings])
+        psi.append(graph_features(graph, tuple(truth), n_labels, pairwise) - phi)
         hamming = [sum(a != b for a, b in zip(truth, labels)) for labels in labelings]
         losses.append(np.array(hamming, dtype=float) / (len(truth) if normalize else 1))
     return psi, losses

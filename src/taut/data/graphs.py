@@ -46,8 +46,9 @@ def as_graphs(X: Any, name: str = "X") -> Graphs:
     X : list of (features, edges) or (features, edges, edge_features), or Graphs
         `features` are an (n_nodes, d) array or sparse matrix, all dense or all sparse; `edges` an
         (n_edges, 2) array of node numbers from 0, each pair of nodes at most once; `edge_features`
-        an (n_edges, d_e) array. Without these each edge has the constant feature 1. A graph may
-        have no edges. `Graphs` are taken as they are.
+        an (n_edges, d_e) array, which may be an empty list for a graph without edges beside
+        others that have some. Without edge features each edge has the constant feature 1. `Graphs`
+        are taken as they are.
     name : str
         What errors call `X`.
 
@@ -176,7 +177,10 @@ def _stack_edge_features(
         if part.ndim == 2:
             parts.append((i, part))
     if not parts:
-        return np.ones((0, 1))
+        raise InvalidData(
+            f"{name} has edge features and no edges, so their number is not known; give arrays of "
+            "shape (0, n_edge_features)"
+        )
     first, width = parts[0][0], parts[0][1].shape[1]
     for i, part in parts:
         if part.shape[1] != width:

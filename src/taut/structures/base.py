@@ -305,6 +305,9 @@ class CompiledStructure(ABC):
     takes_checked : bool
         Whether `encode` passes matrices through `taut.data.arrays.as_matrix`, which does not check
         again what is marked as checked.
+    takes_examples : bool
+        Whether X and y of `encode` may be lists with an item for each block, of any kind, rather
+        than a matrix, alone or with offsets.
     scores_predict : bool
         Whether the label of highest <w, phi(x, label)> is the prediction.
     certifies : str
@@ -314,6 +317,7 @@ class CompiledStructure(ABC):
     allocates: ClassVar[bool] = True
     signed_losses: ClassVar[bool] = False
     takes_checked: ClassVar[bool] = False
+    takes_examples: ClassVar[bool] = False
     scores_predict: ClassVar[bool] = True
     certifies: ClassVar[str] = THE_OBJECTIVE
 

@@ -80,6 +80,7 @@ class ExactGraph(CompiledStructure):
     """
 
     allocates = False
+    takes_examples = True
 
     def __init__(
         self,
