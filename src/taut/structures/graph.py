@@ -396,4 +396,4 @@ def Graph(  # noqa: N802
             return CutGraph(n_labels, pairwise, normalize)
         case "relaxed":
             return RelaxedGraph(n_labels, pairwise, normalize)
-    raise InvalidData(f"inference = {inference!r}: give one of 'exact', 'cut', 'relaxed'")
+    raise InvalidData(f"inference = {inference!r}: give one of ['exact', 'cut', 'relaxed']")

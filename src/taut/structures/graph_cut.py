@@ -148,29 +148,44 @@ def minimum_cut(gain: np.ndarray, edges: np.ndarray, weight: np.ndarray) -> Cut:
     largest = min(from_source.sum(), to_sink.sum())  # flow that there can be
     if largest == 0.0:
         return Cut(np.full(n, int(to_sink.sum() > 0.0)), 0.0)
-    (u, v), inside = edges.T, np.arange(n)
-    tails = np.concatenate([u, v, np.full(n, source), inside])
-    heads = np.concatenate([v, u, inside, np.full(n, sink)])
-    left = sp.csr_array(
-        (np.concatenate([weight, weight, from_source, to_sink]), (tails, heads)),
-        shape=(n + 2, n + 2),
-    )
+    arcs = _arcs(edges, weight, from_source, to_sink)
+    tails = np.repeat(np.arange(n + 2), np.diff(arcs.indptr))
     for _ in range(_FLOWS):
         unit = _unit(largest)
-        units = left.copy()
-        units.data = np.floor(np.minimum(left.data, _MOST * unit) / unit).astype(np.int32)
-        flow = maximum_flow(units, source, sink).flow
-        left = left - unit * flow
-        unused = units - flow
-        unused.eliminate_zeros()
+        units = np.floor(np.minimum(arcs.data, _MOST * unit) / unit).astype(np.int32)
+        flow = maximum_flow(_with(arcs, units), source, sink).flow.data
+        arcs.data -= unit * flow
+        unused = _with(arcs, units - flow).copy()
+        unused.eliminate_zeros()  # which changes the pattern in place
         label = np.ones(n + 2, dtype=np.int64)
         label[breadth_first_order(unused, source, return_predecessors=False)] = 0
-        arcs = left.tocoo()
-        error = float(arcs.data[(label[arcs.row] == 0) & (label[arcs.col] == 1)].sum())
+        is_cut = (label[tails] == 0) & (label[arcs.indices] == 1)
+        error = float(arcs.data[is_cut].sum())
         if error == 0.0:
             break
         largest = error
     return Cut(label[:n], error)
+
+
+def _arcs(
+    edges: np.ndarray, weight: np.ndarray, from_source: np.ndarray, to_sink: np.ndarray
+) -> sp.csr_array:
+    """Capacities of all arcs, the source and the sink being the last two nodes.
+
+    Reverse arcs are there even where they have no capacity: flows then have the same pattern.
+    """
+    n = len(from_source)
+    (u, v), inside, source, sink = edges.T, np.arange(n), np.full(n, n), np.full(n, n + 1)
+    tails = np.concatenate([u, v, source, inside, inside, sink])
+    heads = np.concatenate([v, u, inside, source, sink, inside])
+    nothing = np.zeros(n)
+    capacity = np.concatenate([weight, weight, from_source, nothing, to_sink, nothing])
+    return sp.csr_array((capacity, (tails, heads)), shape=(n + 2, n + 2))
+
+
+def _with(arcs: sp.csr_array, data: np.ndarray) -> sp.csr_array:
+    """Other numbers on the same arcs."""
+    return sp.csr_array((data, arcs.indices, arcs.indptr), shape=arcs.shape, copy=False)
 
 
 def _unit(largest: float) -> float:
