@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -359,6 +360,18 @@ def test_what_the_door_refuses(arguments, message):
 def test_wrong_graphs_are_refused(structure, X, y, message):
     with pytest.raises(InvalidData, match=message):
         Problem(structure, X, y)
+
+
+@pytest.mark.parametrize("inference", ["cut", "relaxed"])
+def test_sparse_features_are_the_same(inference, rng):
+    X, y = cut_problem(rng)
+    sparse = [(sp.csr_array(x), *edges) for x, *edges in X]
+    structure = Graph(2, "potts", inference=inference)
+    w = np.append(rng.normal(size=4), [0.5, 0.2])
+    expected = Problem(structure, X, y).primal(w)
+    assert_allclose(Problem(structure, sparse, y).primal(w), expected, rtol=1e-12)
+    for x, label in zip(structure.examples(sparse), y, strict=True):
+        assert structure.features(x, label).shape == (6,)
 
 
 def test_weights_of_other_graphs_are_refused():

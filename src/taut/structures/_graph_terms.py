@@ -53,9 +53,13 @@ class GraphTerms:
             for i in range(len(nodes) - 1)
         ]
 
+    def one_hot(self, label: Any) -> np.ndarray:
+        """Labels of nodes in integers as marginals."""
+        return np.eye(self.n_labels)[np.asarray(label)]
+
     def indicators(self, x: GraphExample, label: Any) -> tuple[np.ndarray, np.ndarray]:
         """A labelling in integers as marginals."""
-        nodes = np.eye(self.n_labels)[np.asarray(label)]
+        nodes = self.one_hot(label)
         tails, heads = nodes[x.edges.T]
         return nodes, tails[:, :, None] * heads[:, None, :]
 

@@ -85,8 +85,7 @@ class CutGraph(Structure):
 
     def loss(self, truth: Any, label: Any) -> float:
         """How many nodes are wrong, or which share of them."""
-        wrong = np.count_nonzero(np.asarray(truth) != label)
-        return wrong / len(label) if self.normalize else float(wrong)
+        return self.terms.loss(truth, self.terms.one_hot(label))
 
     def argmax(self, x: GraphExample, w: np.ndarray, truth: Any = None) -> np.ndarray:
         """The labels of highest score, plus loss with a truth, but for the rounding."""

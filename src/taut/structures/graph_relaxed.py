@@ -114,9 +114,8 @@ class RelaxedGraph(Structure):
 
     def loss(self, truth: Any, label: Any) -> float:
         """How many nodes are wrong, or which share, as expected; the truth is an integer array."""
-        certain = not isinstance(label, Marginals)
-        nodes = np.eye(self.n_labels)[np.asarray(label)] if certain else label.nodes
-        return self.terms.loss(truth, nodes)
+        relaxed = isinstance(label, Marginals)
+        return self.terms.loss(truth, label.nodes if relaxed else self.terms.one_hot(label))
 
     def argmax(self, x: RelaxedExample, w: np.ndarray, truth: Any = None) -> Any:
         """Marginals of highest score + loss; without a truth the prediction, an integer array."""
@@ -194,20 +193,20 @@ def _feasible(edges: np.ndarray, nodes: np.ndarray, pairs: np.ndarray) -> Margin
     nodes /= nodes.sum(axis=1, keepdims=True)
     tails, heads = nodes[edges.T]
     pairs = np.maximum(pairs, 0.0)
-    pairs *= _at_most_one(tails, pairs.sum(axis=2))[:, :, None]
-    pairs *= _at_most_one(heads, pairs.sum(axis=1))[:, None, :]
+    pairs *= _shrinking(tails, pairs.sum(axis=2))[:, :, None]
+    pairs *= _shrinking(heads, pairs.sum(axis=1))[:, None, :]
     # What is missing of the sums is >= 0 now, and the same in all of both directions.
     rows = np.maximum(tails - pairs.sum(axis=2), 0.0)
     columns = np.maximum(heads - pairs.sum(axis=1), 0.0)
-    missing = rows.sum(axis=1)
-    share = np.divide(1.0, missing, out=np.zeros_like(missing), where=missing > 0.0)
-    pairs += share[:, None, None] * rows[:, :, None] * columns[:, None, :]
+    missing = rows.sum(axis=1, keepdims=True)
+    shares = np.divide(rows, missing, out=np.zeros_like(rows), where=missing > 0.0)
+    pairs += shares[:, :, None] * columns[:, None, :]
     return Marginals(nodes, pairs)
 
 
-def _at_most_one(target: np.ndarray, given: np.ndarray) -> np.ndarray:
-    """What brings sums down to their targets, and leaves them where they are below."""
-    return np.minimum(np.divide(target, given, out=np.ones_like(given), where=given > target), 1.0)
+def _shrinking(target: np.ndarray, given: np.ndarray) -> np.ndarray:
+    """Factors that bring sums down to their targets, and leave them where they are below."""
+    return np.divide(target, given, out=np.ones_like(given), where=given > target)
 
 
 def _bound(
