@@ -9,6 +9,7 @@ from taut import files
 from taut.errors import InvalidData, InvalidFile
 from taut.estimators.base import _KIND, StructuralEstimator
 from taut.estimators.classification import BinarySVM, MulticlassSVM
+from taut.estimators.graphs import GraphSVM, TreeSVM
 from taut.estimators.latent import LatentStructuredSVM, LatentSVM
 from taut.estimators.ranking import RankSVM
 from taut.estimators.regression import RegressionSVM
@@ -22,6 +23,8 @@ ESTIMATORS: dict[str, type[StructuralEstimator]] = {
         MulticlassSVM,
         RegressionSVM,
         ChainSVM,
+        TreeSVM,
+        GraphSVM,
         RankSVM,
         StructuredSVM,
         LatentSVM,
@@ -33,12 +36,14 @@ __all__ = [
     "ESTIMATORS",
     "BinarySVM",
     "ChainSVM",
+    "GraphSVM",
     "LatentSVM",
     "LatentStructuredSVM",
     "MulticlassSVM",
     "RankSVM",
     "RegressionSVM",
     "StructuredSVM",
+    "TreeSVM",
     "load",
 ]
 

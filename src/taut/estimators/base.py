@@ -18,6 +18,7 @@ from taut import files
 from taut.checkpoint import Checkpoint
 from taut.data.arrays import Matrix, as_matrix
 from taut.errors import InvalidData, InvalidFile, InvalidType, NotConverged
+from taut.estimators.priors import CoefRegularizer
 from taut.loop import solve
 from taut.problem import Problem
 from taut.progress import progress_line
@@ -171,6 +172,29 @@ class StructuralEstimator(BaseEstimator):
             "callbacks": self._callbacks(),
             "checkpoint": self.checkpoint,
         }
+
+    def _attributes(self, w: np.ndarray, coef_shape: tuple[int, int] | None) -> dict[str, Any]:
+        """The fitted attributes that w consists of."""
+        raise NotImplementedError
+
+    def _regularizer(self, coef_shape: tuple[int, int] | None) -> CoefRegularizer:
+        return CoefRegularizer(self.prior_mean, self.prior_precision, self.nonneg, coef_shape)
+
+    def _train(
+        self,
+        structure: Any,
+        X: Any,
+        y: Any,
+        sample_weight: np.ndarray | None,
+        coef_shape: tuple[int, int] | None,
+    ) -> dict[str, Any]:
+        """Fitted attributes, from data in memory."""
+        options = self._options()
+        problem = Problem(
+            structure, X, y, self.C, sample_weight, self._threads(), self._regularizer(coef_shape)
+        )
+        w, fitted = self._solve(problem, options)
+        return fitted | self._attributes(w, coef_shape)
 
     def _solve(
         self, problem: Problem, options: dict[str, Any]

@@ -16,9 +16,7 @@ from taut.data.labels import as_label_sequences
 from taut.data.source import Source
 from taut.errors import InvalidData
 from taut.estimators.base import StructuralEstimator, estimator
-from taut.estimators.priors import CoefRegularizer
 from taut.feeding import OnlineRun
-from taut.problem import Problem
 from taut.solvers import OnlineCache
 from taut.streamed import StreamedProblem
 
@@ -66,29 +64,6 @@ class OnlineEstimator(StructuralEstimator):
     def _plan(self, source: Source) -> Plan:
         """How to learn from the chunks of a source."""
         raise NotImplementedError
-
-    def _attributes(self, w: np.ndarray, coef_shape: tuple[int, int] | None) -> dict[str, Any]:
-        """The fitted attributes that w consists of."""
-        raise NotImplementedError
-
-    def _regularizer(self, coef_shape: tuple[int, int] | None) -> CoefRegularizer:
-        return CoefRegularizer(self.prior_mean, self.prior_precision, self.nonneg, coef_shape)
-
-    def _train(
-        self,
-        structure: Any,
-        X: Any,
-        y: Any,
-        sample_weight: np.ndarray | None,
-        coef_shape: tuple[int, int] | None,
-    ) -> dict[str, Any]:
-        """Fitted attributes, from data in memory."""
-        options = self._options()
-        problem = Problem(
-            structure, X, y, self.C, sample_weight, self._threads(), self._regularizer(coef_shape)
-        )
-        w, fitted = self._solve(problem, options)
-        return fitted | self._attributes(w, coef_shape)
 
     def _streamed(self, source: Source, plan: Plan) -> StreamedProblem:
         return StreamedProblem(

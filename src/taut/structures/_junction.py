@@ -25,7 +25,8 @@ class Junctions(NamedTuple):
     """Junction trees of all graphs; those of graphs with the same edges are one.
 
     The cliques of block i are the rows from ``first[i]`` on of what follows, in the order of
-    elimination, as many as it has nodes.
+    elimination, as many as it has nodes. Row r of a clique is column r % K of those rows of its
+    parent whose numbers are ``places[lifts + r // K] + places[spreads + s]``, s < n_spread.
     """
 
     first: np.ndarray
@@ -33,15 +34,15 @@ class Junctions(NamedTuple):
     tables: np.ndarray  # where its table begins among those of its graph
     n_rows: np.ndarray  # how many labellings the neighbours have
     parents: np.ndarray  # which clique of the same graph is its parent; -1 for none
-    lifts: np.ndarray  # row r of the clique is column r % K of the parent's rows
-    spreads: np.ndarray  # places[lifts + r // K] + places[spreads : spreads + n_spread]
+    lifts: np.ndarray
+    spreads: np.ndarray
     n_spread: np.ndarray
     places: np.ndarray
     near_starts: np.ndarray  # a clique's neighbours are near[near_starts : next], slowest first
     near: np.ndarray
-    edge_starts: np.ndarray  # its edges are rows edge_starts : next of those below
-    edges: np.ndarray  # number of the edge, what a step of the neighbour's label adds to the row,
-    # and whether the edge begins with the clique's own node
+    edge_starts: np.ndarray  # a clique's edges are edges[edge_starts : next]
+    edges: np.ndarray  # number, what a step of the neighbour's label adds to the row, and whether
+    # the edge begins with the clique's own node
 
 
 class Clique(NamedTuple):
@@ -95,28 +96,6 @@ def eliminate(n_nodes: int, edges: np.ndarray, most: int) -> list[Clique]:
     return [Clique(v, tuple(sorted(n, key=lambda u: -position[u]))) for v, n in found]
 
 
-class _Pool:
-    """Small arrays one after the other, equal ones once."""
-
-    def __init__(self) -> None:
-        self._starts: dict[bytes, int] = {}
-        self._parts: list[np.ndarray] = []
-        self._size = 0
-
-    def place(self, part: np.ndarray) -> int:
-        """Where the array begins."""
-        key = part.tobytes()
-        if key not in self._starts:
-            self._starts[key] = self._size
-            self._parts.append(part)
-            self._size += len(part)
-        return self._starts[key]
-
-    @property
-    def array(self) -> np.ndarray:
-        return np.concatenate(self._parts) if self._parts else np.empty(0, dtype=np.int32)
-
-
 def _sums(steps: list[int], n_labels: int) -> np.ndarray:
     """What labels of some nodes add to a row, for all their labellings."""
     total = np.zeros(1, dtype=np.int64)
@@ -130,44 +109,49 @@ class _Builder:
 
     def __init__(self, n_labels: int) -> None:
         self.n_labels = n_labels
-        self.pool = _Pool()
         self.rows: list[tuple[int, ...]] = []  # node, table, rows, parent, lift, spread, n_spread
         self.near: list[tuple[int, ...]] = []
         self.edges: list[list[tuple[int, int, int]]] = []
+        self.places: list[np.ndarray] = [np.empty(0, dtype=np.int32)]
+        self.n_places = 0
+        self.known: dict[tuple[int, ...], tuple[int, int, int]] = {}
 
     def add(self, cliques: list[Clique], edges: np.ndarray) -> int:
         """Add the cliques of a graph; the summed size of their tables."""
         position = {clique.node: c for c, clique in enumerate(cliques)}
+        steps = [
+            {u: self.n_labels**k for k, u in enumerate(reversed(clique.near))} for clique in cliques
+        ]
         joined: list[list[tuple[int, int, int]]] = [[] for _ in cliques]
         for e, (u, v) in enumerate(edges.tolist()):
             own = position[u] < position[v]
-            node, other = (u, v) if own else (v, u)
-            clique = cliques[position[node]]
-            joined[position[node]].append((e, self._steps(clique)[other], int(own)))
+            c, other = (position[u], v) if own else (position[v], u)
+            joined[c].append((e, steps[c][other], int(own)))
         size = 0
         for clique in cliques:
             n_rows = self.n_labels ** len(clique.near)
             up = (-1, 0, 0, 0)
             if clique.near:
-                up = self._upward(clique, position[clique.near[-1]], cliques)
+                parent = position[clique.near[-1]]
+                shared = [steps[parent][u] for u in clique.near[:-1]]
+                up = (parent, *self._meet(shared, len(cliques[parent].near)))
             self.rows.append((clique.node, size, n_rows, *up))
-            self.near.append(clique.near)
             size += n_rows * self.n_labels
+        self.near += [clique.near for clique in cliques]
         self.edges += joined
         return size
 
-    def _steps(self, clique: Clique) -> dict[int, int]:
-        """What a step of each neighbour's label adds to the row."""
-        return {u: self.n_labels**k for k, u in enumerate(reversed(clique.near))}
-
-    def _upward(
-        self, clique: Clique, parent: int, cliques: list[Clique]
-    ) -> tuple[int, int, int, int]:
-        steps = self._steps(cliques[parent])
-        shared = [steps[u] for u in clique.near[:-1]]
-        free = _sums([step for step in steps.values() if step not in shared], self.n_labels)
-        lift = self.pool.place(_sums(shared, self.n_labels))
-        return parent, lift, self.pool.place(free), len(free)
+    def _meet(self, shared: list[int], n_near: int) -> tuple[int, int, int]:
+        """Where a clique's rows are in a parent of some neighbours: lift, spread, n_spread."""
+        key = (n_near, *shared)
+        if key not in self.known:
+            others = [self.n_labels**k for k in range(n_near)]
+            lift = _sums(shared, self.n_labels)
+            spread = _sums([step for step in others if step not in shared], self.n_labels)
+            self.known[key] = self.n_places, self.n_places + len(lift), len(spread)
+            self.places += [lift, spread]
+            self.n_places += len(lift) + len(spread)
+        return self.known[key]
 
     def junctions(self, first: np.ndarray) -> Junctions:
         nodes, tables, n_rows, parents, lifts, spreads, n_spread = np.array(self.rows).T.copy()
@@ -181,7 +165,7 @@ class _Builder:
             lifts=lifts,
             spreads=spreads,
             n_spread=n_spread,
-            places=self.pool.array,
+            places=np.concatenate(self.places),
             near_starts=offsets_of([len(near) for near in self.near]),
             near=np.array([u for near in self.near for u in near], dtype=np.int64),
             edge_starts=offsets_of([len(joined) for joined in self.edges]),

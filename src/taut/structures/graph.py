@@ -371,9 +371,10 @@ def Graph(  # noqa: N802
         Divide the Hamming loss by the number of nodes.
     inference : {"exact", "cut", "relaxed"}, default="exact"
         Exact: by a junction tree, whose tables grow exponentially with the tree-width of a graph.
-        A tree has 1, a cycle 2, a grid the length of its shorter side. Cut: two labels on graphs
-        of any size whose neighbours attract each other, `CutGraph`. Relaxed: any labels on graphs
-        of any size, by linear programs whose certificate is about themselves, `RelaxedGraph`.
+        A tree has 1, a cycle 2, a grid the length of its shorter side; the order of elimination,
+        min-fill, may find somewhat more. Cut: two labels on graphs of any size whose neighbours
+        attract each other, `CutGraph`. Relaxed: any labels on graphs of any size, by linear
+        programs whose certificate is about themselves, `RelaxedGraph`.
     max_table : int, default=2**20
         How many entries the table of a clique may have, with exact inference.
 
