@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from cases import tags
 from own_structures import Tags
 from reference import graph_blocks, primal, solve_prior_qp, solve_qp, solve_relaxed_graph_qp
-from taut import Problem, Regularizer, StructuredSVM, check_structure, solve
+from taut import GraphSVM, Problem, Regularizer, StructuredSVM, check_structure, solve
 from taut.errors import InvalidData
 from taut.structures import CutGraph, Graph, Multiclass, RelaxedGraph
 from taut.structures.graph import ExactGraph
@@ -320,6 +320,19 @@ def test_cut_graphs_keep_the_laws(rng):
     # Without edges no weights repel.
     X = [(rng.normal(size=(3, 2)), []) for _ in range(3)]
     check_structure(CutGraph(), X, [rng.integers(2, size=3) for _ in X], candidates=labels(2))
+
+
+@pytest.mark.parametrize("inference", ["cut", "relaxed"])
+def test_graph_estimators_take_other_inference(inference, rng):
+    X, y = cut_problem(rng)
+    names = [np.array(["sea", "sky"])[codes] for codes in y]
+    settings = {"C": 0.5, "tol": 1e-6, "nonneg": np.arange(6) >= 4, "random_state": 0}
+    model = GraphSVM(pairwise="potts", inference=inference, **settings).fit(X, names)
+    plain = StructuredSVM(Graph(2, "potts", inference=inference), **settings).fit(X, y)
+    assert_allclose(model.certificate_.primal, plain.certificate_.primal, rtol=2e-6)
+    assert model.certificate_.of == plain.structure.certifies
+    for found, expected in zip(model.predict(X), plain.predict(X), strict=True):
+        assert_array_equal(found, np.array(["sea", "sky"])[expected])
 
 
 # The door
