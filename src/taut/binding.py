@@ -19,7 +19,7 @@ from taut.errors import InvalidData, MissingOracle
 from taut.m_best import best_labels, candidates
 from taut.marginals import check_temperature, position_marginals, truth_log_likelihoods
 from taut.regularizer import FEW_LABELS, Prior, Regularizer, curvature_rises, through_scaling
-from taut.structures.base import Blocks, CompiledStructure, Oracles, Structure
+from taut.structures.base import Blocks, CompiledStructure, Oracles, Structure, bounded_argmax
 
 
 def _hinges(oracles):
@@ -365,22 +365,31 @@ class PythonData:
             )
         return self.prior.plane(self.features(i, truth) - self.features(i, label)), loss
 
-    def worst(self, i: int, v: np.ndarray) -> tuple[np.ndarray, float]:
-        """psi and loss of the label that the loss-augmented oracle finds."""
+    def worst(self, i: int, v: np.ndarray) -> tuple[np.ndarray, float, float]:
+        """psi and loss of the label that the loss-augmented oracle finds, and its error.
+
+        The error is how far the largest violation may at most lie above that of the label.
+        """
         w = self.prior.weights(v)
-        return self.plane(i, self.structure.argmax(self.X[i], w, self.truth[i]))
+        label, error = bounded_argmax(self.structure, self.X[i], w, self.truth[i])
+        if not 0.0 <= error < np.inf:
+            raise InvalidData(
+                f"{type(self.structure).__name__}.bounded_argmax of example {i} returns the error "
+                f"{error}: errors are >= 0 and finite"
+            )
+        return *self.plane(i, label), error
 
     def point(self, v: np.ndarray) -> np.ndarray:
         """Where planes are to be evaluated: v within its bounds."""
         return v if self.prior.trivial else np.maximum(v, self.prior.lower())
 
     def hinges(self, w: np.ndarray, n_jobs: int = 1, loss_weight: float = 1.0) -> np.ndarray:
-        """The largest violation of each block at w.
+        """The largest violation of each block at w, from above where the oracle is not exact.
 
         Python holds the GIL, and its oracles weigh no losses: the last two have no effect.
         """
-        planes, point = (self.worst(i, w) for i in range(self.n_blocks)), self.point(w)
-        return np.array([max(loss - psi @ point, 0.0) for psi, loss in planes])
+        worst, point = (self.worst(i, w) for i in range(self.n_blocks)), self.point(w)
+        return np.array([max(loss - psi @ point + error, 0.0) for psi, loss, error in worst])
 
     def predict(self, w: np.ndarray, n_jobs: int = 1) -> list[Any]:
         """The highest scoring label of each block."""

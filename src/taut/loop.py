@@ -19,7 +19,16 @@ from taut.checkpoint import Checkpoint, CheckpointFile
 from taut.errors import InvalidData
 from taut.interrupts import catch_interrupt, closing_all
 from taut.problem import Problem
-from taut.result import Certificate, History, Record, Result, Status, peak_memory, relative
+from taut.result import (
+    THE_OBJECTIVE,
+    Certificate,
+    History,
+    Record,
+    Result,
+    Status,
+    peak_memory,
+    relative,
+)
 from taut.solvers import DualCoordinate, OnlineCache, Solver
 from taut.solvers.base import Arrays, PassReport
 
@@ -396,9 +405,12 @@ class Run:
             relative_gap=relative(primal, dual), tol=self.tol, passes=self.iteration,
             seconds=self.seconds,
         )  # fmt: skip
+        of = getattr(self.problem.structure, "certifies", THE_OBJECTIVE)
+        if of != THE_OBJECTIVE:
+            message += f" The bounds are those of {of}."
         certificate = Certificate(
             primal, dual, self.problem.repeatable, status, message, self.oracle_calls,
-            self.iteration, self.seconds, peak_memory(),
+            self.iteration, self.seconds, peak_memory(), of,
         )  # fmt: skip
         _log.info("%s primal %.6g, dual %.6g", message, primal, dual)
         assert self.best_w is not None

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from taut.binding import CompiledData
+from taut.binding import bind
 from taut.data.graphs import Graphs, as_graphs
 from taut.data.labels import as_label_sequences, class_index, share_right
 from taut.data.source import Source
@@ -18,7 +18,7 @@ from taut.estimators.base import StructuralEstimator, columns_of, estimator
 from taut.estimators.priors import LabelMajorRegularizer
 from taut.structures import Graph, Tree
 from taut.structures._pairs import tie_table
-from taut.structures.base import CompiledStructure
+from taut.structures.base import CompiledStructure, Structure
 
 _LOSSES = {"hamming": False, "mean_hamming": True}
 
@@ -63,7 +63,7 @@ class _NodeLabels(ClassifierMixin, StructuralEstimator):
         labels = np.split(codes, graphs.offsets[1:-1])
         return self._keep(self._train(structure, examples, labels, weight, shape) | columns)
 
-    def _structure(self, n_labels: int) -> CompiledStructure:
+    def _structure(self, n_labels: int) -> Structure | CompiledStructure:
         raise NotImplementedError
 
     @property
@@ -129,10 +129,10 @@ class _NodeLabels(ClassifierMixin, StructuralEstimator):
                 f"X has {given} edge features, but {type(self).__name__} is expecting {seen}: give "
                 "the edge features that fit saw"
             )
-        structure = self._structure(len(self.classes_))
-        data = CompiledData(structure, structure.encode(graphs))
+        data = bind(self._structure(len(self.classes_)), graphs)
         w = self._joint_weights().astype(graphs.matrix.dtype, copy=False)
-        return self.classes_[data.labels(w, self._threads())], graphs.offsets
+        codes = np.concatenate(data.predict(w, self._threads()))
+        return self.classes_[codes], graphs.offsets
 
 
 @estimator
@@ -193,8 +193,10 @@ class GraphSVM(_NodeLabels):
     pairwise : {{"full", "symmetric", "potts"}}, default="full"
         A weight for each pair of labels in the order of the edge, for each pair in any order, or
         one for equal labels and none for different ones.
-    inference : {{"exact"}}, default="exact"
-        How the best labels are found; see `taut.structures.Graph`.
+    inference : {{"exact", "cut", "relaxed"}}, default="exact"
+        How the best labels are found; see `taut.structures.Graph`. Cuts need weights of pairs that
+        attract: `pairwise="potts"`, and `nonneg` as a mask of the length of w, the weights of nodes
+        first, that is True for those of pairs.
     max_table : int, default=2**20
         How many entries a table of exact inference may have. Tables grow exponentially with the
         tree-width of a graph.
@@ -224,5 +226,5 @@ class GraphSVM(_NodeLabels):
     inference: str = "exact"
     max_table: int = 2**20
 
-    def _structure(self, n_labels: int) -> CompiledStructure:
+    def _structure(self, n_labels: int) -> Structure | CompiledStructure:
         return Graph(n_labels, self.pairwise, self._normalize, self.inference, self.max_table)

@@ -5,6 +5,8 @@ from taut.structures.base import Blocks, CompiledStructure, Structure
 from taut.structures.chain import Chain
 from taut.structures.check import check_structure
 from taut.structures.graph import Graph
+from taut.structures.graph_cut import CutGraph
+from taut.structures.graph_relaxed import RelaxedGraph
 from taut.structures.hierarchy import tree_cost
 from taut.structures.latent import LatentStructure
 from taut.structures.latent_multiclass import LatentMulticlass
@@ -20,6 +22,7 @@ __all__ = [
     "Blocks",
     "Chain",
     "CompiledStructure",
+    "CutGraph",
     "Graph",
     "LatentMulticlass",
     "LatentStructure",
@@ -27,6 +30,7 @@ __all__ = [
     "NdcgRanking",
     "PairwiseRanking",
     "Regression",
+    "RelaxedGraph",
     "Scalar",
     "SlackRescaled",
     "Structure",

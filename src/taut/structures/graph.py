@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from taut.errors import InvalidData
+from taut.structures.graph_cut import CutGraph
 from taut.structures.graph_exact import ExactGraph
-
-_INFERENCE = {"exact": ExactGraph}
+from taut.structures.graph_relaxed import RelaxedGraph
 
 
 def Graph(  # noqa: N802
@@ -14,7 +14,7 @@ def Graph(  # noqa: N802
     normalize: bool = False,
     inference: str = "exact",
     max_table: int = 2**20,
-) -> ExactGraph:
+) -> ExactGraph | CutGraph | RelaxedGraph:
     """Graphs whose nodes have labels 0..K-1, scored by node and by edge, with the Hamming loss.
 
     The score of a labelling y is sum_t <w_node[y_t], x_t> plus, for each edge (u, v) with features
@@ -31,12 +31,14 @@ def Graph(  # noqa: N802
         order (G = K * (K + 1) / 2); or one for equal labels and none for different ones (G = 1).
     normalize : bool, default=False
         Divide the Hamming loss by the number of nodes.
-    inference : {"exact"}, default="exact"
+    inference : {"exact", "cut", "relaxed"}, default="exact"
         Exact: by a junction tree, whose tables grow exponentially with the tree-width of a graph.
         A tree has 1, a cycle 2, a grid the length of its shorter side; the order of elimination,
-        min-fill, may find somewhat more.
+        min-fill, may find somewhat more. Cut: two labels on graphs of any size whose neighbours
+        attract each other, `CutGraph`. Relaxed: any labels on graphs of any size, by linear
+        programs whose certificate is about themselves, `RelaxedGraph`.
     max_table : int, default=2**20
-        How many entries the table of a clique may have.
+        How many entries the table of a clique may have, with exact inference.
 
     Examples
     --------
@@ -50,6 +52,11 @@ def Graph(  # noqa: N802
     >>> solve(problem, tol=1e-4, random_state=0).certificate.status.name
     'CONVERGED'
     """
-    if inference not in _INFERENCE:
-        raise InvalidData(f"inference = {inference!r}: give one of {sorted(_INFERENCE)}")
-    return _INFERENCE[inference](n_labels, pairwise, normalize, max_table)
+    match inference:
+        case "exact":
+            return ExactGraph(n_labels, pairwise, normalize, max_table)
+        case "cut":
+            return CutGraph(n_labels, pairwise, normalize)
+        case "relaxed":
+            return RelaxedGraph(n_labels, pairwise, normalize)
+    raise InvalidData(f"inference = {inference!r}: give one of ['exact', 'cut', 'relaxed']")
