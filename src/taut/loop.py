@@ -147,7 +147,9 @@ class Run:
         self.rng = rng
         self.state = solver.init(problem, rng)
         self.centre = MovingCentre(self.state.w, problem.quadratic)
-        self.centre.place(self.centre.U, self.state.w)
+        self.scratch: np.ndarray | None = None
+        U = self.centre.U if self.state.at_zero else self.true_dual()[1]
+        self.centre.place(U, self.state.w)
         self.average: np.ndarray | None = None  # of w, from the third complete pass on
         self.alignment = 1.0
         self.averaged = 0
@@ -168,7 +170,6 @@ class Run:
         self.best_dual = -math.inf
         self.verified_gap = math.inf
         self.fruitless = 0
-        self.scratch: np.ndarray | None = None
         self.least_gap, self.stagnant = math.inf, 0
 
         if tol < _SINGLE:

@@ -46,6 +46,7 @@ class CoordinateState(DualState):
     def __init__(self, duals: BlockDual, w: np.ndarray, rng: np.random.Generator) -> None:
         n = len(duals.weight)
         self.duals = duals
+        self.at_zero = duals.at_zero
         self.rng = rng
         self.w = w
         self.passes = 0

@@ -37,6 +37,8 @@ class BlockDual(ABC):
 
     #: Whether visits without the oracle, over the planes already found, are possible.
     cached_visits: ClassVar[bool] = True
+    #: Whether all weight is on the truths at first, and U = 0.
+    at_zero: ClassVar[bool] = True
 
     def __init__(self, data: CompiledData | PythonData, weight: np.ndarray, n_jobs: int) -> None:
         self.data = data

@@ -178,6 +178,7 @@ class MarginalDual(BlockDual):
     """
 
     cached_visits = False
+    at_zero = False
     data: CompiledData
 
     def __init__(
