@@ -284,7 +284,9 @@ class _Alternation:
             self.w = result.w
             self.problem = self.latent.at(self.w)
         else:  # better for this problem, whose dual bound holds for every w
-            certificate = replace(certificate, primal=self.objective)
+            certificate = replace(
+                certificate, primal=self.objective, penalty=problem.penalty(self.w)
+            )
             if certificate.status is Status.MAX_ITER and certificate.relative_gap <= self.tol:
                 certificate = replace(certificate, status=Status.CONVERGED)
         self.certificate, self.before = certificate, self.objective

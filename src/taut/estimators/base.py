@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral, Real
-from typing import Any, Self, TypeVar, dataclass_transform
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar, dataclass_transform
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -21,11 +21,11 @@ from taut.errors import InvalidData, InvalidFile, InvalidType, NotConverged
 from taut.loop import solve
 from taut.problem import Problem
 from taut.progress import progress_line
-from taut.result import Certificate, History, Record, Rounds, Status
+from taut.result import Certificate, DualPoint, History, Record, Rounds, Status
 from taut.solvers import SOLVERS, Solver
 
 _KIND = "model"
-_KEPT = ("_state", "_online")  # what a fit may leave beside its fitted attributes
+KEPT = ("_state", "_online", "_end")  # what a fit may leave beside its fitted attributes
 _WARNED = (Status.MAX_ITER, Status.TIME_LIMIT, Status.MAX_ROUNDS)
 
 TRAINING_PARAMETERS = """C : float, default=1.0
@@ -65,6 +65,13 @@ FITTED_ATTRIBUTES = """certificate_ : Certificate
         A record of each pass.
     n_iter_ : int
         Number of passes."""
+
+
+class End(NamedTuple):
+    """Where a fit ended, for others of the same data to go on from."""
+
+    problem: Problem
+    dual_point: DualPoint
 
 
 T = TypeVar("T")
@@ -122,6 +129,9 @@ class StructuralEstimator(BaseEstimator):
     warm_start: bool = False
     callbacks: Sequence[Callable[[Record], object]] = ()
     checkpoint: Checkpoint | str | os.PathLike | None = None
+
+    #: Whether a fit leaves its `End`, which holds all data.
+    _keeps_end: ClassVar[bool] = False
 
     def _matrix(self, X: Any, *, finite: bool = True) -> Matrix:
         """X, checked, with the features that fit saw."""
@@ -182,6 +192,8 @@ class StructuralEstimator(BaseEstimator):
         # Whoever interrupts a fit is told to go on with warm_start=True, and may set it only then.
         if self.warm_start or result.certificate.status is Status.INTERRUPTED:
             fitted["_state"] = result.state
+        if self._keeps_end:
+            fitted["_end"] = End(problem, result.read_dual_point())
         return result.w, fitted
 
     @staticmethod
@@ -195,7 +207,7 @@ class StructuralEstimator(BaseEstimator):
 
     def _keep(self, fitted: dict[str, Any]) -> Self:
         """Take the outcome of a fit as a whole: until here the model is the one of the last fit."""
-        for name in [name for name in vars(self) if name.endswith("_") or name in _KEPT]:
+        for name in [name for name in vars(self) if name.endswith("_") or name in KEPT]:
             delattr(self, name)
         self.__dict__.update(fitted)
         certificate = fitted["certificate_"]

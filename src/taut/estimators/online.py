@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -15,7 +16,7 @@ from taut.data.inflow import Inflow
 from taut.data.labels import as_label_sequences
 from taut.data.source import Source
 from taut.errors import InvalidData
-from taut.estimators.base import StructuralEstimator, estimator
+from taut.estimators.base import KEPT, StructuralEstimator, estimator
 from taut.estimators.priors import CoefRegularizer
 from taut.feeding import OnlineRun
 from taut.problem import Problem
@@ -89,6 +90,29 @@ class OnlineEstimator(StructuralEstimator):
         )
         w, fitted = self._solve(problem, options)
         return fitted | self._attributes(w, coef_shape)
+
+    def _copy(self, **parameters: Any) -> Self:
+        """The same model with other parameters, without what a next fit would start from."""
+        other = copy.copy(self).set_params(**parameters)
+        for name in (*KEPT, "_keeps_end"):
+            other.__dict__.pop(name, None)
+        return other
+
+    def _walk(self, C: float) -> Self:
+        """A model of the same data at another C, from where this one ended (`_keeps_end`)."""
+        other = copy.copy(self).set_params(C=C)
+        w, fitted = other._solve(self._end.problem.with_factor(C), other._options())
+        return other._with_weights(w, fitted)
+
+    def _with_weights(self, w: np.ndarray, fitted: dict[str, Any]) -> Self:
+        """Take w and what is known about it; all else that a fit learned stays."""
+        facts = {name: value for name, value in vars(self).items() if name.endswith("_")}
+        return self._keep(facts | self._attributes(w, self._coef_shape()) | fitted)
+
+    def _coef_shape(self) -> tuple[int, int] | None:
+        """What `_attributes` was given when the model was fitted."""
+        rows = np.atleast_2d(self.coef_)
+        return rows.shape[0], rows.shape[1]
 
     def _streamed(self, source: Source, plan: Plan) -> StreamedProblem:
         return StreamedProblem(
