@@ -13,9 +13,9 @@ Between two solves there are more nodes for free, by mixing them. For 0 <= s <= 
     (1 - s) a_a + s a_b                  is feasible at        C = (1 - s) a + s b,
 
 and its dual value is (1 - s) L_a + s L_b - g*((1 - s) U_a + s U_b). With g = 1/2 |w|^2 and optimal
-ends the gap of such a node is s (1 - s) [(b - a) (H_a - H_b) - |w_a - w_b|^2], which is zero as long
-as dual variables move linearly in C, as they do piece by piece. Scaling the dual variables of one
-solve alone, t a_a with t <= C / a, leaves g(w_a) (C / a - 1)^2, mostly more than three times as much.
+ends the gap of such a node is at most s (1 - s) [(b - a) (H_a - H_b) - |w_a - w_b|^2], zero as long
+as dual variables move linearly in C, which they do piece by piece. One solve alone, its dual
+variables scaled by C / a, leaves g(w_a) (C / a - 1)^2: half way on usps two to six times as much.
 """
 
 from __future__ import annotations

@@ -87,6 +87,7 @@ class LiveLine(ABC, Generic[News]):
         live.stop()
         self._drawn = -math.inf
 
+
 class ProgressLine(LiveLine[_Record]):
     """One line per pass: objectives, gap against tolerance, speed, time.
 

@@ -27,6 +27,8 @@ class Path:
     ----------
     points : list of Point
         The solves, by rising C.
+    Cs : ndarray
+        Where they are.
     gap : float
         The largest relative gap of all C in the range, as proved.
     message : str
@@ -35,21 +37,17 @@ class Path:
 
     def __init__(self, points: Sequence[Point], nodes: Sequence[Node], message: str) -> None:
         self.points = list(points)
+        self.Cs = np.array([point.C for point in self.points])
         self.message = message
         self._enclosure = Enclosure(nodes)
         self.gap = self._enclosure.worst()
-
-    @property
-    def Cs(self) -> np.ndarray:
-        """C of the solves."""
-        return np.array([point.C for point in self.points])
 
     def coefs(self) -> np.ndarray:
         """`coef_` of the solves, one above the other."""
         return np.array([point.model.coef_ for point in self.points])
 
     def bounds_at(self, C: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Upper and lower bounds of the optimum: what `at(C)` costs at most, and what nothing beats.
+        """What `at(C)` costs at most, and a lower bound of the optimum.
 
         Parameters
         ----------
@@ -128,9 +126,9 @@ class Path:
 def path(
     estimator: Any,
     X: Any,
-    y: Any = None,
-    C_min: float = 1e-3,
-    C_max: float = 1.0,
+    y: Any,
+    C_min: float,
+    C_max: float,
     *,
     gap: float = 0.01,
     callbacks: Sequence[Callable[[Point], object]] = (),
@@ -175,6 +173,17 @@ def path(
     >>> model.score(X, y) > 0.9, model.certificate_.relative_gap <= 0.05
     (True, True)
     """
+    check_path(estimator, C_min, C_max, gap)
+    line = walk_line(verbose)
+    callbacks = list(callbacks)
+    with closing_all([*callbacks, *([line] if line else [])]):
+        walk = Walk(estimator, C_min, C_max, gap, callbacks, line)
+        walk.go(X, y, fit_params)
+    return Path(walk.points, walk.nodes, walk.message)
+
+
+def check_path(estimator: Any, C_min: float, C_max: float, gap: float) -> None:
+    """Refuse what no path can be walked with."""
     for name, value in (("C_min", C_min), ("C_max", C_max), ("gap", gap)):
         check_number(name, value)
     if not 0.0 < C_min < C_max < math.inf:
@@ -186,9 +195,3 @@ def path(
             f"estimator = {estimator!r} is not one of taut's with a convex objective: there is no "
             "bound between two solves then; fit it at each C"
         )
-    line = walk_line(verbose)
-    callbacks = list(callbacks)
-    with closing_all([*callbacks, *([line] if line else [])]):
-        walk = Walk(estimator, C_min, C_max, gap, callbacks, line)
-        walk.go(X, y, fit_params)
-    return Path(walk.points, walk.nodes, walk.message)

@@ -25,7 +25,7 @@ from taut.result import Certificate, DualPoint, Status
 _SOLVED = 0.5  # share of the gap that a solve may leave; the rest is for what lies between
 _AIM = 0.9  # of the gap, that the next step is planned for
 _FIRST = 0.1  # gap between solves whose C differ by a factor e, over the penalty's share of P
-_LONGER = 2.0  # times the last step in log C, that the next one may be
+_CHANGE = 2.0  # factor between one step in log C and the next
 _WIDEST = math.log(10.0)  # the longest step in log C
 _NARROWEST = 1e-6  # the shortest
 _MIXTURES = 64  # nodes between two solves, beyond which a solve is added
@@ -135,21 +135,23 @@ class Walk:
     def _walk(self, here: _Solve) -> None:
         primal = here.node.penalty + here.node.C * here.node.losses
         rate = _FIRST * here.node.penalty / primal if primal > 0.0 else 0.0
-        longest = _WIDEST
-        while here.node.C < self.C_max:
-            step = min(self._step(rate), longest)
+        step = min(self._step(rate, here.node.gap), _WIDEST)
+        while self.C_max > here.node.C:
             left = math.log(self.C_max / here.node.C)
-            n = math.ceil(left / step - 1e-9)
-            C = self.C_max if n == 1 else here.node.C * math.exp(left / n)
-            there = self._solve(here, C)
-            rate = self._rate(here, there)
-            longest = min(_LONGER * left / n, _WIDEST)
+            n = max(math.ceil(left / step - 1e-9), 1)
+            there = self._solve(here, self.C_max if n == 1 else here.node.C * math.exp(left / n))
+            wanted = self._step(self._rate(here, there), there.node.gap)
+            step = min(max(wanted, step / _CHANGE), step * _CHANGE, _WIDEST)
             here = self._advance(here, there)
 
-    def _step(self, rate: float) -> float:
-        """The step in log C after which the gap in between is expected to be what is aimed at."""
-        room = (_AIM - _SOLVED) * self.gap
-        return math.sqrt(room / rate) if rate > 0.0 else math.inf
+    def _step(self, rate: float, gap: float) -> float:
+        """The step in log C after which the gap half way is expected to be what is aimed at.
+
+        `gap` is what the last solve left; the next one is expected to leave what all did.
+        """
+        expected = sum(point.certificate.relative_gap for point in self.points) / len(self.points)
+        room = _AIM * self.gap - 0.5 * (min(gap, _SOLVED * self.gap) + expected)
+        return math.sqrt(max(room, 0.1 * self.gap) / rate) if rate > 0.0 else math.inf
 
     @staticmethod
     def _rate(a: _Solve, b: _Solve) -> float:
@@ -209,5 +211,5 @@ class Walk:
                     seconds,
                 )
             )  # fmt: skip
-        if any(answer is True for answer in answers) and solve.node.C < self.C_max:
+        if any(answer is True for answer in answers) and self.C_max > solve.node.C:
             raise _Ended("a callback ended it")
