@@ -25,6 +25,7 @@ from reference import (
     bags_blocks,
     binary_blocks,
     chain_blocks,
+    latent_multiclass_blocks,
     multiclass_blocks,
     ndcg_blocks,
     ndcg_labels,
@@ -34,10 +35,17 @@ from reference import (
     slack_blocks,
 )
 from taut import Problem
-from taut.solvers import DualCoordinate, OnlineCache
+from taut.solvers import (
+    DualCoordinate,
+    ExponentiatedGradient,
+    FrankWolfe,
+    OnlineCache,
+    PartialLinearization,
+)
 from taut.structures import (
     Bags,
     Chain,
+    LatentMulticlass,
     Multiclass,
     NdcgRanking,
     PairwiseRanking,
@@ -217,6 +225,27 @@ def bags(kind=np.asarray, bias=0.0):
     )
 
 
+def latent_multiclass(kind=np.asarray, bias=0.0, costs=False, n_classes=3):
+    rng = np.random.default_rng(8)
+    lengths = (1, 4, 2, 3, 3, 1, 2)
+    cost = rng.uniform(0.5, 2.0, size=(n_classes, n_classes)) * (1.0 - np.eye(n_classes))
+    cost = cost if costs else None
+    xs = [_sparse_rows(rng, n, 3).astype(np.float32).astype(np.float64) for n in lengths]
+
+    def labels(i):
+        pairs = itertools.product(range(lengths[i]), range(n_classes))
+        return np.array([(k, z) for z, k in pairs], dtype=np.int32)
+
+    return Case(
+        LatentMulticlass(n_classes, cost, bias),
+        xs,
+        [(rng.integers(n_classes), rng.integers(n)) for n in lengths],
+        lambda xs, ys: (_stack(kind, xs), np.array(ys)),
+        lambda xs, ys: latent_multiclass_blocks(xs, ys, n_classes, cost, bias),
+        labels,
+    )
+
+
 def tags(structure=CompiledTags, n_tags=3):
     rng = np.random.default_rng(4)
     plain = Tags(n_tags)
@@ -292,6 +321,8 @@ STRUCTURES = {
     "ndcg-csr-all": ndcg(_csr, k=None),
     "bags": bags(),
     "bags-csr-bias": bags(_csr, bias=0.5),
+    "latent-multiclass": latent_multiclass(),
+    "latent-multiclass-csr-cost-bias": latent_multiclass(_csr, bias=0.5, costs=True),
     "tags-plain": tags(Tags),
     "tags-compiled": tags(CompiledTags),
     "tags-inner": tags(CompiledTagsWithInner),
@@ -309,4 +340,44 @@ SOLVERS = {
     "sampling-gap": DualCoordinate(sampling="gap"),
     "cached-0": DualCoordinate(cached_passes=0),
     "online": OnlineCache(memory="10MB"),
+    "partial-linearization": PartialLinearization(),
+    "partial-linearization-batch": PartialLinearization(0.1, update="batch"),
+    "partial-linearization-centre": PartialLinearization(0.1, recentring="auto"),
+    "exponentiated-gradient": ExponentiatedGradient(20.0),
+    "frank-wolfe": FrankWolfe(),
+    "frank-wolfe-batch": FrankWolfe(update="batch"),
+    "frank-wolfe-away": FrankWolfe("away"),
+    "frank-wolfe-pairwise-gap": FrankWolfe("pairwise", sampling="gap"),
 }
+
+#: Relative gaps that solvers reach in some thousand passes, where they are slow in the end.
+REACH = {
+    "partial-linearization": 1e-4,
+    "partial-linearization-batch": 1e-4,
+    "partial-linearization-centre": 1e-4,
+    "exponentiated-gradient": 1e-3,
+    "frank-wolfe": 2e-3,
+    "frank-wolfe-batch": 2e-3,
+}
+
+#: Structures for solvers that work with few forms of dual variables: compiling for all takes long.
+SOME = (
+    "scalar-bias",
+    "multiclass-csr-cost-bias",
+    "multiclass-single",
+    "chain",
+    "chain-csr-normalize-boundary",
+    "tags-plain",
+    "tags-compiled",
+)
+
+
+def pairs():
+    """Structures and solvers that go together."""
+    for structure, case in STRUCTURES.items():
+        for name, solver in SOLVERS.items():
+            foundation = isinstance(solver, DualCoordinate | OnlineCache)
+            by_means = name in REACH and name != "frank-wolfe"
+            has_means = getattr(case.structure, "expect", None) is not None
+            if foundation or (structure in SOME and (has_means or not by_means)):
+                yield structure, name

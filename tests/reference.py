@@ -187,6 +187,30 @@ def bags_blocks(X: Blocks, chosen: np.ndarray, bias: float = 0.0) -> tuple[Block
     return psi, losses
 
 
+def latent_multiclass_blocks(
+    X: Blocks,
+    pairs: np.ndarray,
+    n_classes: int,
+    cost: np.ndarray | None = None,
+    bias: float = 0.0,
+) -> tuple[Blocks, Blocks]:
+    """All pairs of frame and class of each bag, frames outermost; the loss is that of the class."""
+    if cost is None:
+        cost = 1 - np.eye(n_classes)
+
+    def phi(x: np.ndarray, k: int, z: int) -> np.ndarray:
+        w = np.zeros((x.shape[1], n_classes))
+        w[:, k] = x[z]
+        return w.ravel()
+
+    psi, losses = [], []
+    for x, (truth, frame) in zip((_with_bias(x, bias) for x in X), pairs, strict=True):
+        labels = [(k, z) for z in range(len(x)) for k in range(n_classes)]
+        psi.append(np.array([phi(x, truth, frame) - phi(x, k, z) for k, z in labels]))
+        losses.append(np.array([cost[truth][k] for k, _ in labels], dtype=float))
+    return psi, losses
+
+
 def chain_blocks(
     X: Blocks, codes: Blocks, n_labels: int, normalize: bool = False, boundary: bool = False
 ) -> tuple[Blocks, Blocks]:

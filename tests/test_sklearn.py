@@ -8,6 +8,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from taut import (
     BinarySVM,
     ChainSVM,
+    LatentMulticlassSVM,
     LatentStructure,
     LatentStructuredSVM,
     LatentSVM,
@@ -72,6 +73,7 @@ EXPECTED = {
     StructuredSVM: STRUCTURED,
     LatentStructuredSVM: STRUCTURED,
     LatentSVM: {"check_classifiers_train": LISTS},
+    LatentMulticlassSVM: {"check_classifiers_train": LISTS},
     RankSVM: {
         "check_sample_weights_pandas_series": PER_QUERY,
         "check_sample_weights_not_an_array": PER_QUERY,
@@ -109,6 +111,7 @@ EXPECTED = {
         ChainSVM(),
         StructuredSVM(Sign()),
         LatentSVM(),
+        LatentMulticlassSVM(),
         LatentStructuredSVM(LatentSign()),
     ],
     expected_failed_checks=lambda estimator: EXPECTED.get(type(estimator), {}),

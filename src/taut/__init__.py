@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from taut.estimators import (
         BinarySVM,
         ChainSVM,
+        LatentMulticlassSVM,
         LatentStructuredSVM,
         LatentSVM,
         MulticlassSVM,
@@ -40,6 +41,7 @@ _HOME = {
     "Checkpoint": "checkpoint",
     "CompiledStructure": "structures",
     "History": "result",
+    "LatentMulticlassSVM": "estimators",
     "LatentSVM": "estimators",
     "LatentStructure": "structures",
     "LatentStructuredSVM": "estimators",
@@ -73,6 +75,7 @@ __all__ = [
     "Checkpoint",
     "CompiledStructure",
     "History",
+    "LatentMulticlassSVM",
     "LatentSVM",
     "LatentStructure",
     "LatentStructuredSVM",

@@ -10,6 +10,7 @@ from taut.errors import InvalidData, InvalidFile
 from taut.estimators.base import _KIND, StructuralEstimator
 from taut.estimators.classification import BinarySVM, MulticlassSVM
 from taut.estimators.latent import LatentStructuredSVM, LatentSVM
+from taut.estimators.latent_multiclass import LatentMulticlassSVM
 from taut.estimators.ranking import RankSVM
 from taut.estimators.regression import RegressionSVM
 from taut.estimators.sequences import ChainSVM
@@ -26,6 +27,7 @@ ESTIMATORS: dict[str, type[StructuralEstimator]] = {
         StructuredSVM,
         LatentSVM,
         LatentStructuredSVM,
+        LatentMulticlassSVM,
     )
 }
 
@@ -33,6 +35,7 @@ __all__ = [
     "ESTIMATORS",
     "BinarySVM",
     "ChainSVM",
+    "LatentMulticlassSVM",
     "LatentSVM",
     "LatentStructuredSVM",
     "MulticlassSVM",

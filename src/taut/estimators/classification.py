@@ -60,7 +60,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         if len(classes) != 2:
             raise InvalidData(
                 f"Only binary classification is supported by {type(self).__name__}, y has "
-                f"{len(classes)} classes: use MulticlassSVM"
+                f"{len(classes)} classes: use MulticlassSVM, or LatentMulticlassSVM for bags"
             )
         return classes
 
@@ -201,7 +201,8 @@ class MulticlassSVM(LinearClassifier):
     ----------
     {training}
     cost : array of shape (n_classes, n_classes), optional
-        cost[i, j] of answering `classes_[j]` where `classes_[i]` is right; 0/1 by default.
+        cost[i, j] of answering `classes_[j]` where `classes_[i]` is right; 0/1 by default. See
+        `taut.structures.tree_cost` for classes in a hierarchy.
     rescaling : "margin" or "slack", default="margin"
         What a cost multiplies: the margin that is asked for, or what is missing of a margin of 1,
         max_k cost(y_i, k) (1 - <w_yi - w_k, (x_i, bias)>). The same where all costs are 0 or 1.

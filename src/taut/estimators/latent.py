@@ -2,65 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
-from taut.alternation import LatentProblem, LatentResult, StreamedLatentProblem, alternate
+from taut.alternation import LatentProblem, StreamedLatentProblem
 from taut.binding import complete
-from taut.data.arrays import Checked, Matrix, as_matrix, as_sequences, holds_sequences
 from taut.data.chunks import Chunk
-from taut.data.labels import as_labels, share_right
 from taut.data.source import Source
-from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
-from taut.estimators.base import check_number, columns_of, estimator
-from taut.estimators.classification import LinearClassifier
-from taut.estimators.online import OnlineEstimator
+from taut.estimators.alternating import Alternating, BagClassifier
+from taut.estimators.base import estimator
 from taut.estimators.structured import StructuredSVM
 from taut.structures import Bags
-from taut.structures.bags import STARTS, best_instances, first_bags
-from taut.structures.base import as_stacked
+from taut.structures.bags import best_instances
 
 
 @estimator
-class Alternating(OnlineEstimator):
-    """What the two share: rounds that impute the latent values and solve the rest."""
-
-    max_rounds: int = 20
-    round_tol: float = 1e-3
-
-    @property
-    def partial_fit(self) -> Any:
-        """Not there: rounds go over all data again and again."""
-        raise AttributeError(f"{type(self).__name__} has no partial_fit: its rounds need all data")
-
-    def _joint_weights(self) -> np.ndarray:
-        """The fitted w as the problem has it."""
-        raise NotImplementedError
-
-    def _alternate(
-        self, problem: Callable[..., LatentProblem], *arguments: Any
-    ) -> tuple[LatentResult, dict[str, Any]]:
-        """The result, and the fitted attributes that both share."""
-        options = self._options()
-        for name in ("max_rounds", "round_tol"):
-            check_number(name, getattr(self, name))
-        result = alternate(
-            problem(*arguments),
-            max_rounds=self.max_rounds,
-            round_tol=self.round_tol,
-            start=self._joint_weights() if self.warm_start and hasattr(self, "coef_") else None,
-            **options,
-        )
-        return result, self._facts(result) | {"rounds_": result.rounds}
-
-
-@estimator
-class LatentSVM(Alternating, LinearClassifier):
+class LatentSVM(BagClassifier):
     """Two classes of bags of instances: the instance of highest score decides (MI-SVM).
 
     Minimises F(w) = 1/2 |w|^2 + C sum_i weight_i max(0, 1 - y_i max_z <w, (x_iz, bias)>) over bags
@@ -110,92 +70,25 @@ class LatentSVM(Alternating, LinearClassifier):
     array([1, 0])
     """
 
-    start: str = "mean"
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         return tags
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, lengths: Any = None) -> Self:
-        """Fit bags to two classes.
+    def _allowed(self, classes: np.ndarray) -> np.ndarray:
+        return self._two(classes)
 
-        Parameters
-        ----------
-        X : list of (n_instances, n_features) arrays or CSR, one stacked matrix, or Source
-            A source has a label of its own for each bag.
-        y : array of shape (n_bags,)
-            Labels of any hashable type.
-        sample_weight : array of shape (n_bags,), optional
-        lengths : array of int, optional
-            Numbers of instances of the bags of a stacked X; without it, each row is a bag.
-        """
-        if not isinstance(self.start, str) or self.start not in STARTS:
-            raise InvalidData(f"start = {self.start!r}: give one of {STARTS}")
-        if isinstance(X, Source):
-            return self._fit_source(X, y=y, sample_weight=sample_weight, lengths=lengths)
-        matrix, offsets = _as_bags(X, lengths)
-        classes, codes, weight = self._labelled(y, len(offsets) - 1, sample_weight, "bag")
-        columns = columns_of(X, matrix) | {"classes_": self._two(classes)}
-        return self._keep(self._fit_bags(matrix, offsets, codes == 1, weight) | columns)
+    def _columns(self, n_classes: int) -> int:
+        return 1
 
-    def _fit_bags(
-        self, matrix: Matrix, offsets: np.ndarray, positive: np.ndarray, weight: np.ndarray
-    ) -> dict[str, Any]:
-        """The fitted attributes, from checked data."""
-        X, y = (Checked(matrix), offsets), np.where(positive, 0, -1)
-        shape = (1, matrix.shape[1])
-        result, fitted = self._alternate(
-            LatentProblem,
-            Bags(self._bias),
-            X,
-            y,
-            self.C,
-            weight,
-            self._threads(),
-            self._regularizer(shape),
-            first_bags(matrix, offsets, positive, self.start, self._seed()),
-        )
-        latent = complete(Bags(self._bias), X, y, result.w, self._threads())
-        chosen = np.asarray(latent, dtype=np.intp)[positive]
-        return fitted | {"latent_": chosen} | self._attributes(result.w, shape)
+    def _structure(self, n_classes: int) -> Bags:
+        return Bags(self._bias)
 
-    def _fit_source(self, source: Source, **others: Any) -> Self:
-        self._refuse_beside(others)
-        classes, n = self._two(self._classes_of(source)), source.n_features or 0
-        factors, seed, structure = (
-            self._class_factors(source, classes),
-            self._seed(),
-            Bags(self._bias),
-        )
-        weighted = self._recode(source, factors)
+    def _latent_in(self, codes: np.ndarray) -> np.ndarray:
+        return codes == 1
 
-        def impute(chunk: Chunk, w: np.ndarray | None) -> Chunk:
-            chunk = weighted(chunk)
-            matrix, offsets = as_stacked(chunk.examples)
-            positive = np.asarray(chunk.y) == 1
-            if w is None:
-                (rows, ends), y = first_bags(matrix, offsets, positive, self.start, seed)
-                return replace(chunk, X=rows.matrix, offsets=ends, y=y)
-            y = np.where(positive, 0, -1)
-            return replace(chunk, y=np.asarray(complete(structure, chunk.examples, y, w)))
-
-        result, fitted = self._alternate(
-            StreamedLatentProblem,
-            structure,
-            source,
-            impute,
-            self.C,
-            self._threads(),
-            self._regularizer((1, n)),
-        )
-        facts = {"classes_": classes, "n_features_in_": n}
-        return self._keep(fitted | facts | self._attributes(result.w, (1, n)))
-
-    def _joint_weights(self) -> np.ndarray:
-        """The weights of the features and, with an intercept, of the constant one."""
-        bias = self._bias
-        return np.append(self.coef_[0], self.intercept_ / bias) if bias else self.coef_[0]
+    def _truths(self, codes: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        return np.where(codes == 1, rows, -1)
 
     def decision_function(self, X: Any, *, lengths: Any = None) -> np.ndarray:
         """The highest score of each bag's instances: positive for `classes_[1]`."""
@@ -210,26 +103,10 @@ class LatentSVM(Alternating, LinearClassifier):
         """The instance of highest score of each bag, counted from 0 in the bag."""
         return self._best(X, lengths)[0]
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None, *, lengths: Any = None) -> float:
-        """Share of bags whose class is right."""
-        predicted = self.predict(X, lengths=lengths)
-        weight = check_sample_weight(sample_weight, len(predicted), unit="bag")
-        return share_right(predicted, as_labels(y, len(predicted), unit="bag"), weight)
-
     def _best(self, X: Any, lengths: Any) -> tuple[np.ndarray, np.ndarray]:
         """The instance of highest score of each bag, and its score."""
-        check_is_fitted(self)
-        matrix, offsets = _as_bags(X, lengths)
-        self._check_columns(X, matrix)
-        return best_instances(self._row_scores(matrix)[:, 0], offsets)
-
-
-def _as_bags(X: Any, lengths: Any) -> tuple[Matrix, np.ndarray]:
-    """Bags as one matrix, and where each begins; rows without lengths are bags of one."""
-    if lengths is not None or holds_sequences(X):
-        return as_sequences(X, lengths)
-    matrix = as_matrix(X)
-    return matrix, np.arange(matrix.shape[0] + 1)
+        scores, offsets = self._bag_scores(X, lengths)
+        return best_instances(scores[:, 0], offsets)
 
 
 @estimator

@@ -4,7 +4,9 @@ from taut.structures.bags import Bags
 from taut.structures.base import Blocks, CompiledStructure, Structure
 from taut.structures.chain import Chain
 from taut.structures.check import check_structure
+from taut.structures.hierarchy import tree_cost
 from taut.structures.latent import LatentStructure
+from taut.structures.latent_multiclass import LatentMulticlass
 from taut.structures.multiclass import Multiclass
 from taut.structures.ranking import NdcgRanking, PairwiseRanking
 from taut.structures.regression import Regression
@@ -16,6 +18,7 @@ __all__ = [
     "Blocks",
     "Chain",
     "CompiledStructure",
+    "LatentMulticlass",
     "LatentStructure",
     "Multiclass",
     "NdcgRanking",
@@ -25,4 +28,5 @@ __all__ = [
     "SlackRescaled",
     "Structure",
     "check_structure",
+    "tree_cost",
 ]

@@ -157,6 +157,7 @@ def normalise(data, i, mean):
     stride, n_labels = data.stride, data.n_labels
     length = data.offsets[i + 1] - data.offsets[i]
     last = (length - 1) * stride
+    least = np.finfo(mean.dtype).tiny  # beside less, shares are lost in rounding
     for step in range(length):
         # The last position, then the labels before each label of each next one.
         place, size, gap = (last, 1, 1) if step == 0 else (length * stride, stride, stride)
@@ -166,7 +167,7 @@ def normalise(data, i, mean):
             for j in range(n_labels):
                 sums += mean[place + j * gap + k]
             for j in range(n_labels):
-                share = mean[place + j * gap + k] / sums if sums > 0.0 else 1.0 / n_labels
+                share = mean[place + j * gap + k] / sums if sums > least else 1.0 / n_labels
                 mean[place + j * gap + k] = share
     _descend(data, length, mean)
 

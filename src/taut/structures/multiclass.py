@@ -81,7 +81,7 @@ class Multiclass(CompiledStructure):
     n_classes : int
         K, at least 2.
     cost : array of shape (K, K), optional
-        cost[truth, label] >= 0 with a zero diagonal; 0/1 by default.
+        cost[truth, label] >= 0 with a zero diagonal; 0/1 by default. See `tree_cost`.
     bias : float, default=0.0
         Value of a constant feature appended to each row; 0 appends none.
 

@@ -83,12 +83,11 @@ def _visits(oracles):
                 loss = mean_loss(data, i, delta)
                 gain = mean_score(data, i, w, work, delta) + loss
                 gap[i] = weight[i] * max(gain, 0.0)
-                if exact and gain <= _NOTHING:
-                    continue
                 square = square_of(data, i, delta, buffers)
                 step = _LONGEST
-                if exact and stiffness * gain < step * weight[i] * square:
-                    step = stiffness * gain / (weight[i] * square)
+                # Moves that rounding hides are made whole: labels grow from next to nothing so.
+                if exact and stiffness * max(gain, _NOTHING) < step * weight[i] * square:
+                    step = stiffness * max(gain, 0.0) / (weight[i] * square)
                 for p in range(mean.shape[0]):
                     mean[p] += step * delta[p]
                 move = step * weight[i]

@@ -1,0 +1,198 @@
+"""What estimators with latent values share: their rounds, and bags of rows of which one decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from taut.alternation import LatentProblem, LatentResult, StreamedLatentProblem, alternate
+from taut.binding import complete
+from taut.data.arrays import Checked, Matrix, as_matrix, as_sequences, holds_sequences
+from taut.data.chunks import Chunk
+from taut.data.labels import as_labels, share_right
+from taut.data.source import Source
+from taut.data.weights import check_sample_weight
+from taut.errors import InvalidData
+from taut.estimators.base import check_number, columns_of, estimator
+from taut.estimators.classification import LinearClassifier
+from taut.estimators.online import OnlineEstimator
+from taut.structures.bags import STARTS, first_bags
+from taut.structures.base import as_stacked
+
+
+@estimator
+class Alternating(OnlineEstimator):
+    """Rounds that impute the latent values and solve the rest."""
+
+    max_rounds: int = 20
+    round_tol: float = 1e-3
+
+    @property
+    def partial_fit(self) -> Any:
+        """Not there: rounds go over all data again and again."""
+        raise AttributeError(f"{type(self).__name__} has no partial_fit: its rounds need all data")
+
+    def _joint_weights(self) -> np.ndarray:
+        """The fitted w as the problem has it."""
+        raise NotImplementedError
+
+    def _alternate(
+        self, problem: Callable[..., LatentProblem], *arguments: Any
+    ) -> tuple[LatentResult, dict[str, Any]]:
+        """The result, and the fitted attributes that all of them share."""
+        options = self._options()
+        for name in ("max_rounds", "round_tol"):
+            check_number(name, getattr(self, name))
+        result = alternate(
+            problem(*arguments),
+            max_rounds=self.max_rounds,
+            round_tol=self.round_tol,
+            start=self._joint_weights() if self.warm_start and hasattr(self, "coef_") else None,
+            **options,
+        )
+        return result, self._facts(result) | {"rounds_": result.rounds}
+
+
+@estimator
+class BagClassifier(LinearClassifier, Alternating):
+    """Classes of bags of rows, by the best row of each.
+
+    What differs is said by five small methods: which classes are allowed, how many columns of
+    weights they have, the structure, which bags have a latent row, and the truths as the structure
+    takes them.
+    """
+
+    start: str = "mean"
+
+    def _allowed(self, classes: np.ndarray) -> np.ndarray:
+        """The classes, if they are as many as can be told apart."""
+        return classes
+
+    def _columns(self, n_classes: int) -> int:
+        """Columns of weights."""
+        raise NotImplementedError
+
+    def _structure(self, n_classes: int) -> Any:
+        """A structure with `complete`."""
+        raise NotImplementedError
+
+    def _latent_in(self, codes: np.ndarray) -> np.ndarray:
+        """Whether bags of these classes have a row that decides alone."""
+        raise NotImplementedError
+
+    def _truths(self, codes: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Truths of these classes because of these rows."""
+        raise NotImplementedError
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, lengths: Any = None) -> Self:
+        """Fit bags to classes.
+
+        Parameters
+        ----------
+        X : list of (n_rows, n_features) arrays or CSR, one stacked matrix, or Source
+            A source has a label of its own for each bag.
+        y : array of shape (n_bags,)
+            Labels of any hashable type.
+        sample_weight : array of shape (n_bags,), optional
+        lengths : array of int, optional
+            Numbers of rows of the bags of a stacked X; without it, each row is a bag.
+        """
+        if not isinstance(self.start, str) or self.start not in STARTS:
+            raise InvalidData(f"start = {self.start!r}: give one of {STARTS}")
+        if isinstance(X, Source):
+            return self._fit_source(X, y=y, sample_weight=sample_weight, lengths=lengths)
+        matrix, offsets = as_bags(X, lengths)
+        classes, codes, weight = self._labelled(y, len(offsets) - 1, sample_weight, "bag")
+        columns = columns_of(X, matrix) | {"classes_": self._allowed(classes)}
+        fitted = self._fit_bags(matrix, offsets, codes, weight, len(classes))
+        return self._keep(fitted | columns)
+
+    def _fit_bags(
+        self,
+        matrix: Matrix,
+        offsets: np.ndarray,
+        codes: np.ndarray,
+        weight: np.ndarray,
+        n_classes: int,
+    ) -> dict[str, Any]:
+        """The fitted attributes, from checked data."""
+        structure, shape = self._structure(n_classes), (self._columns(n_classes), matrix.shape[1])
+        X, y = (Checked(matrix), offsets), self._truths(codes, np.zeros_like(codes))
+        result, fitted = self._alternate(
+            LatentProblem,
+            structure,
+            X,
+            y,
+            self.C,
+            weight,
+            self._threads(),
+            self._regularizer(shape),
+            self._first(matrix, offsets, codes, self._seed()),
+        )
+        attributes = self._attributes(result.w, shape)
+        completed = complete(structure, X, y, result.w, self._threads())
+        latent = np.asarray(completed, dtype=np.intp).reshape(len(codes), -1)[:, -1]
+        return fitted | {"latent_": latent[self._latent_in(codes)]} | attributes
+
+    def _first(
+        self, matrix: Matrix, offsets: np.ndarray, codes: np.ndarray, seed: int
+    ) -> tuple[tuple[Checked, np.ndarray], np.ndarray]:
+        """Bags and truths of the first round."""
+        X, rows = first_bags(matrix, offsets, self._latent_in(codes), self.start, seed)
+        return X, self._truths(codes, rows)
+
+    def _fit_source(self, source: Source, **others: Any) -> Self:
+        self._refuse_beside(others)
+        classes, n = self._allowed(self._classes_of(source)), source.n_features or 0
+        structure, shape = self._structure(len(classes)), (self._columns(len(classes)), n)
+        weighted, seed = self._recode(source, self._class_factors(source, classes)), self._seed()
+
+        def impute(chunk: Chunk, w: np.ndarray | None) -> Chunk:
+            chunk = weighted(chunk)
+            codes = np.asarray(chunk.y)
+            if w is None:
+                (rows, ends), y = self._first(*as_stacked(chunk.examples), codes, seed)
+                return replace(chunk, X=rows.matrix, offsets=ends, y=y)
+            y = self._truths(codes, np.zeros_like(codes))
+            return replace(chunk, y=np.asarray(complete(structure, chunk.examples, y, w)))
+
+        result, fitted = self._alternate(
+            StreamedLatentProblem,
+            structure,
+            source,
+            impute,
+            self.C,
+            self._threads(),
+            self._regularizer(shape),
+        )
+        facts = {"classes_": classes, "n_features_in_": n}
+        return self._keep(fitted | facts | self._attributes(result.w, shape))
+
+    def predict(self, X: Any, *, lengths: Any = None) -> np.ndarray:
+        """The class of each bag."""
+        raise NotImplementedError
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, lengths: Any = None) -> float:
+        """Share of bags whose class is right."""
+        predicted = self.predict(X, lengths=lengths)
+        weight = check_sample_weight(sample_weight, len(predicted), unit="bag")
+        return share_right(predicted, as_labels(y, len(predicted), unit="bag"), weight)
+
+    def _bag_scores(self, X: Any, lengths: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Scores of the rows of all bags, and where each bag begins."""
+        check_is_fitted(self)
+        matrix, offsets = as_bags(X, lengths)
+        self._check_columns(X, matrix)
+        return self._row_scores(matrix), offsets
+
+
+def as_bags(X: Any, lengths: Any) -> tuple[Matrix, np.ndarray]:
+    """Bags as one matrix, and where each begins; rows without lengths are bags of one."""
+    if lengths is not None or holds_sequences(X):
+        return as_sequences(X, lengths)
+    matrix = as_matrix(X)
+    return matrix, np.arange(matrix.shape[0] + 1)

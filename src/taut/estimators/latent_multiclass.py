@@ -1,0 +1,105 @@
+"""Classes of bags of frames, of which the best one decides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from taut.estimators.alternating import BagClassifier
+from taut.estimators.base import estimator
+from taut.structures import LatentMulticlass
+from taut.structures.bags import best_instances
+
+
+@estimator
+class LatentMulticlassSVM(BagClassifier):
+    """Classes of bags of frames: the frame of highest score decides, and nobody says which it is.
+
+    A frame may be a moment of a gesture, a sentence of a text, a segment of an image. Minimises
+    F(W) = 1/2 |W|^2 + C sum_i weight_i [max_kz (cost(y_i, k) + <w_k, (x_iz, bias)>)
+    - max_z <w_yi, (x_iz, bias)>] over bags i, classes k and frames z. F is not convex: each round
+    fixes the frame that speaks for the true class, solves the convex problem that is left to `tol`,
+    and imputes the frames anew. F never rises. The result depends on the start, and the certificate
+    is that of the last convex problem. For two classes of which one needs no frame of its own see
+    `LatentSVM`.
+
+    Parameters
+    ----------
+    {training}
+    cost : array of shape (n_classes, n_classes), optional
+        cost[i, j] of answering `classes_[j]` where `classes_[i]` is right; 0/1 by default. See
+        `taut.structures.tree_cost`.
+    fit_intercept : bool, default=True
+    intercept_scaling : float, default=1.0
+        Value of the constant feature; larger means less regularised intercepts.
+    class_weight : dict or "balanced", optional
+        Factors on C by class.
+    max_rounds : int, default=20
+        Largest number of rounds; `max_iter` bounds the passes of each, `time_limit` all together.
+    round_tol : float, default=1e-3
+        Relative fall of F in a round at which training ends. It also ends when no frame changes.
+    start : "mean", "first" or "random", default="mean"
+        What speaks for the true class in the first round: the mean of the bag's frames, its first
+        frame, or one drawn by `random_state`; different seeds are restarts. With `warm_start` the
+        frames are those that the last fit's weights choose, and F begins at its value there.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_classes, n_features)
+    intercept_ : ndarray of shape (n_classes,)
+    classes_ : ndarray of shape (n_classes,)
+    latent_ : ndarray of shape (n_bags,)
+        The frame of each training bag that speaks most for its class, counted from 0 in the bag.
+        Not there after a fit to a source.
+    rounds_ : Rounds
+        Objective F, bounds of the convex problem, changed frames and time of each round.
+    {fitted}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taut import LatentMulticlassSVM
+    >>> quiet, up, down = [0.0, 0.0], [3.0, 0.0], [0.0, 3.0]
+    >>> X = [np.array([quiet, up]), np.array([down, quiet, quiet]), np.array([quiet, quiet])]
+    >>> model = LatentMulticlassSVM(C=10.0, random_state=0).fit(X, ["up", "down", "none"])
+    >>> model.predict(X)
+    array(['up', 'down', 'none'], dtype='<U4')
+    >>> model.predict_latent(X)[:2]
+    array([1, 0])
+    """
+
+    cost: Any = None
+
+    def _columns(self, n_classes: int) -> int:
+        return n_classes
+
+    def _structure(self, n_classes: int) -> LatentMulticlass:
+        return LatentMulticlass(n_classes, self.cost, self._bias)
+
+    def _latent_in(self, codes: np.ndarray) -> np.ndarray:
+        return np.ones(len(codes), dtype=bool)
+
+    def _truths(self, codes: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        return np.column_stack([codes, rows])
+
+    def decision_function(self, X: Any, *, lengths: Any = None) -> np.ndarray:
+        """The best frame's score of each class; for two classes the second's lead."""
+        scores = self._class_scores(*self._bag_scores(X, lengths))
+        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict(self, X: Any, *, lengths: Any = None) -> np.ndarray:
+        """The class of each bag."""
+        scores = self._class_scores(*self._bag_scores(X, lengths))
+        return self.classes_[scores.argmax(axis=1)]
+
+    def predict_latent(self, X: Any, *, lengths: Any = None) -> np.ndarray:
+        """The frame that speaks most for the predicted class, counted from 0 in the bag."""
+        scores, offsets = self._bag_scores(X, lengths)
+        best = np.repeat(self._class_scores(scores, offsets).argmax(axis=1), np.diff(offsets))
+        return best_instances(scores[np.arange(len(scores)), best], offsets)[0]
+
+    @staticmethod
+    def _class_scores(scores: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        """The best frame's score of each class, by bag."""
+        return np.maximum.reduceat(scores, offsets[:-1], axis=0)
