@@ -15,9 +15,9 @@ from sklearn.model_selection import KFold, StratifiedKFold
 import taut
 from own_structures import Tags
 from reference import multiclass_blocks
-from taut import walk
+from taut import files, walk
 from taut.enclosure import Enclosure, Node, worst_between
-from taut.errors import InvalidData, InvalidType, NotConverged
+from taut.errors import InvalidData, InvalidFile, InvalidType, NotConverged
 
 RNG = np.random.default_rng(0)
 X, Y = load_iris(return_X_y=True)
@@ -215,6 +215,22 @@ def test_saving_keeps_the_penalty(tmp_path, walked):
     again = taut.load(tmp_path / "model.taut")
     assert again.certificate_ == model.certificate_
     assert_array_equal(again.predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize("lacking", ["numbers", "certificate"])
+def test_checkpoints_of_another_form_are_refused(tmp_path, lacking):
+    file = tmp_path / "run.taut"
+    if lacking == "numbers":
+        model = taut.MulticlassSVM(checkpoint=file, random_state=0)
+    else:
+        model = taut.LatentSVM(checkpoint=file, random_state=0)
+    data = ([x[None] for x in X], Y == 1) if lacking == "certificate" else (X, Y)
+    model.fit(*data)
+    arrays, meta = files.read(file, "checkpoint")
+    del meta[lacking]["penalty"]
+    files.write(file, "checkpoint", arrays, meta)
+    with pytest.raises(InvalidFile, match="delete the file to start anew"):
+        model.fit(*data)
 
 
 # Use

@@ -199,9 +199,7 @@ def alternate(
     file = None
     if checkpoint is not None:
         file = CheckpointFile(checkpoint, run.fingerprint(solver))
-        saved = file.load()
-        if saved is not None:
-            run.resume(*saved)
+        file.resume(run)
     started = time.perf_counter()
     began = started - run.seconds
     try:

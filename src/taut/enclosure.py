@@ -15,7 +15,7 @@ Between two solves there are more nodes for free, by mixing them. For 0 <= s <= 
 and its dual value is (1 - s) L_a + s L_b - g*((1 - s) U_a + s U_b). With g = 1/2 |w|^2 and optimal
 ends the gap of such a node is at most s (1 - s) [(b - a) (H_a - H_b) - |w_a - w_b|^2], zero as long
 as dual variables move linearly in C, which they do piece by piece. One solve alone, its dual
-variables scaled by C / a, leaves g(w_a) (C / a - 1)^2: half way on usps two to six times as much.
+variables scaled by C / a, leaves g(w_a) (C / a - 1)^2: on usps two to seven times as much.
 """
 
 from __future__ import annotations

@@ -119,9 +119,7 @@ def solve(
     if checkpoint is not None:
         digests = f"{problem.data_digest.hex()} {problem.weight_digest.hex()}"
         file = CheckpointFile(checkpoint, f"{digests} {run.solver}")
-        saved = file.load()
-        if saved is not None:
-            run.resume(*saved)
+        file.resume(run)
     callbacks = list(callbacks)
     with closing_all(callbacks):
         status = run.go(max_iter if problem.repeatable else 1, time_limit, callbacks, file)

@@ -11,8 +11,8 @@ import numpy as np
 
 from taut.enclosure import Enclosure, Node, mix
 from taut.errors import InvalidData, InvalidType
-from taut.estimators.base import check_number
 from taut.estimators.alternating import Alternating
+from taut.estimators.base import check_number
 from taut.estimators.online import OnlineEstimator
 from taut.interrupts import closing_all
 from taut.progress import walk_line
