@@ -99,7 +99,7 @@ class Enclosure:
 
     def upper(self, C: np.ndarray | float) -> np.ndarray:
         """What the best weights for each C cost at most."""
-        return self._lines(C).min(axis=-1)
+        return np.asarray(self._lines(C).min(axis=-1))
 
     def lower(self, C: np.ndarray | float) -> np.ndarray:
         """What no weights can do better than."""

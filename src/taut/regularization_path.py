@@ -16,7 +16,7 @@ from taut.estimators.base import check_number
 from taut.estimators.online import OnlineEstimator
 from taut.interrupts import closing_all
 from taut.progress import walk_line
-from taut.result import History, Status
+from taut.result import History
 from taut.walk import Point, Walk
 
 
@@ -72,7 +72,7 @@ class Path:
         message = f"The path proves a relative gap of {float(self.gap_at(C)):.2g} at C={C:g}."
         certificate = replace(
             left.certificate, primal=primal, dual=dual, penalty=node.penalty, message=message,
-            status=Status.CONVERGED, oracle_calls=0, passes=0, seconds=0.0,
+            oracle_calls=0, passes=0, seconds=0.0,
         )  # fmt: skip
         facts = {"certificate_": certificate, "history_": History(), "n_iter_": 0}
         return left.model._copy(C=float(C))._with_weights(self.weights_at(C), facts)
@@ -167,9 +167,9 @@ def path(
     >>> import taut
     >>> X, y = load_iris(return_X_y=True)
     >>> walked = taut.path(taut.MulticlassSVM(random_state=0), X, y, 0.01, 1.0, gap=0.05)
-    >>> bool(walked.gap_at([0.01, 0.0234, 0.5, 1.0]).max() <= walked.gap <= 0.05)
+    >>> bool(walked.gap_at([0.01, 0.0234, 0.567, 1.0]).max() <= walked.gap <= 0.05)
     True
-    >>> model = walked.at(0.0234)
+    >>> model = walked.at(0.567)
     >>> model.score(X, y) > 0.9, model.certificate_.relative_gap <= 0.05
     (True, True)
     """
