@@ -301,10 +301,22 @@ def test_an_interrupt_keeps_what_was_done():
         if len(passes) == 40:
             signal.raise_signal(signal.SIGINT)
 
-    path = taut.path(taut.MulticlassSVM(callbacks=[interrupt]), X, Y, LOW, HIGH, gap=0.01)
+    estimator = taut.MulticlassSVM(callbacks=[interrupt], random_state=0)
+    path = taut.path(estimator, X, Y, LOW, HIGH, gap=0.01)
     assert len(passes) == 40
     assert LOW < path.Cs[-1] < HIGH
     assert path.gap <= 0.01
+    assert "interrupted" in path.message
+
+
+def test_an_interrupt_in_the_last_pass_of_a_solve():
+    def interrupt(record):
+        if record.exact and record.relative_gap <= 0.5 * GAP:
+            signal.raise_signal(signal.SIGINT)
+
+    path = taut.path(taut.MulticlassSVM(callbacks=[interrupt]), X, Y, LOW, HIGH, gap=GAP)
+    assert len(path.points) == 1
+    assert path.points[0].certificate.relative_gap <= 0.5 * GAP
     assert "interrupted" in path.message
 
 
