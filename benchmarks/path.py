@@ -96,7 +96,7 @@ def report(results):
 
 
 def plot(results, file):
-    """Above, the gap that is proved over C, with the solves; below, the costs, and three fits dashed."""
+    """Above, the gap that is proved over C, with the solves; below, the costs; dashed: 3 fits."""
     figure, axes = plt.subplots(2, len(RANGES), figsize=(10, 7), layout="constrained")
     colours = dict(zip(GAPS, ("#d98c21", "#1f5fa8", "#3a8a4f"), strict=True))
     for column, (C_min, C_max) in enumerate(RANGES):
