@@ -11,7 +11,6 @@ gets CSR rows, their columns found beforehand, and includes the checks of X and 
 from __future__ import annotations
 
 import os
-import statistics
 import tempfile
 import warnings
 
@@ -25,7 +24,7 @@ from chunking import DTYPES, RIVAL, Ours, Rival, tagging_speed
 from datasets import Letters, data_folder, generated_text, parser
 from tagging import conll2000
 from taut import ChainSVM, MulticlassSVM
-from timing import cpu_time, markdown, write_json
+from timing import in_turns, markdown, write_json
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
@@ -49,17 +48,6 @@ CLASSES = {
     "dense 20000 x 1000, 100 classes": lambda dtype: dense(20_000, 1000, 100, dtype),
     "CSR 20000 x 50000, 20 classes": text,
 }
-
-
-def in_turns(calls, repeats):
-    """Median CPU seconds of each call; one round before is not counted."""
-    seconds = {name: [] for name in calls}
-    for repeat in range(repeats + 1):
-        for name, call in calls.items():
-            time = cpu_time(call)[1]
-            if repeat > 0:
-                seconds[name].append(time)
-    return {name: statistics.median(times) for name, times in seconds.items()}
 
 
 def class_speed(X, y, repeats):

@@ -25,6 +25,7 @@ SCRIPTS = (
     "threads.py",
     "growth.py",
     "prediction.py",
+    "calibration.py",
     "tricks.py",
 )
 

@@ -31,6 +31,17 @@ def cpu_time(call: Callable[[], Any]) -> tuple[Any, float]:
     return result, time.process_time() - began
 
 
+def in_turns(calls: dict[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
+    """Median CPU seconds of each call; one round before is not counted."""
+    seconds: dict[str, list[float]] = {name: [] for name in calls}
+    for repeat in range(repeats + 1):
+        for name, call in calls.items():
+            taken = cpu_time(call)[1]
+            if repeat > 0:
+                seconds[name].append(taken)
+    return {name: statistics.median(times) for name, times in seconds.items()}
+
+
 @dataclass
 class Run:
     """One training: its CPU seconds, its weights, and whether it ran out of iterations."""

@@ -25,6 +25,7 @@ from reference import (
     bags_blocks,
     binary_blocks,
     chain_blocks,
+    graph_blocks,
     latent_multiclass_blocks,
     multiclass_blocks,
     ndcg_blocks,
@@ -45,6 +46,7 @@ from taut.solvers import (
 from taut.structures import (
     Bags,
     Chain,
+    Graph,
     LatentMulticlass,
     Multiclass,
     NdcgRanking,
@@ -52,6 +54,7 @@ from taut.structures import (
     Regression,
     Scalar,
     SlackRescaled,
+    Tree,
 )
 
 
@@ -169,6 +172,36 @@ def chain(kind=np.asarray, normalize=False, boundary=False, n_labels=3):
         ys,
         _stacked(kind),
         lambda xs, ys: chain_blocks(xs, ys, n_labels, normalize, boundary),
+        labels,
+    )
+
+
+# Nodes and edges: a pair, a star, a node alone, a forest, a path; then a triangle and a square.
+FORESTS = [(2, "10"), (4, "01 02 03"), (1, ""), (3, "12"), (3, "01 12")]
+GRAPHS = [*FORESTS, (3, "01 12 20"), (4, "01 12 23 30")]
+
+
+def graph(
+    structure, shapes=GRAPHS, kind=np.asarray, pairwise="full", normalize=False, n_edge_features=1
+):
+    rng = np.random.default_rng(8)
+    n_labels = structure.n_labels
+    xs = []
+    for n_nodes, text in shapes:
+        edges = [[int(u), int(v)] for u, v in text.split()]
+        weights = rng.uniform(0.5, 1.5, size=(len(edges), n_edge_features))
+        xs.append((_sparse_rows(rng, n_nodes, 2), edges, weights))
+
+    def labels(i):
+        choices = itertools.product(range(n_labels), repeat=shapes[i][0])
+        return np.array(list(choices), dtype=np.int32)
+
+    return Case(
+        structure,
+        xs,
+        [rng.integers(n_labels, size=n_nodes) for n_nodes, _ in shapes],
+        lambda xs, ys: ([(kind(x), *edges) for x, *edges in xs], ys),
+        lambda xs, ys: graph_blocks(xs, ys, n_labels, pairwise, normalize),
         labels,
     )
 
@@ -314,6 +347,10 @@ STRUCTURES = {
     "chain-boundary": chain(boundary=True),
     "chain-csr": chain(_csr),
     "chain-csr-normalize-boundary": chain(_csr, normalize=True, boundary=True),
+    "tree": graph(Tree(3), FORESTS),
+    "graph": graph(Graph(2), n_edge_features=2),
+    "graph-potts": graph(Graph(3, "potts", normalize=True), pairwise="potts", normalize=True),
+    "graph-csr-symmetric": graph(Graph(2, "symmetric"), kind=_csr, pairwise="symmetric"),
     "pairwise": pairwise(),
     "pairwise-csr": pairwise(_csr),
     "ndcg": ndcg(),

@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from cases import STRUCTURES, chain
 from reference import chain_blocks
 from taut import Problem, solve
+from taut.plane_steps import corrective_steps
 from taut.planes import (
     CAPACITY,
     N_PLANES,
@@ -15,7 +16,6 @@ from taut.planes import (
     TEXT,
     Planes,
     append,
-    corrective_steps,
     make_room,
 )
 from taut.solvers import DualCoordinate

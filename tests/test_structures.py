@@ -134,6 +134,16 @@ class Minimises(Tags):
         return super().argmax(x, -w if truth is None else w, truth)
 
 
+class TooSure(Tags):
+    def bounded_argmax(self, x, w, truth=None):
+        return (0,) * len(self.subsets[0]), 1e-3
+
+
+class NegativeError(Tags):
+    def bounded_argmax(self, x, w, truth=None):
+        return self.argmax(x, w, truth), -1.0
+
+
 class ModifiesW(Tags):
     def argmax(self, x, w, truth=None):
         label = super().argmax(x, w, truth)
@@ -167,6 +177,12 @@ class ModifiesX(Tags):
             r"argmax on example \d: without the truth it returns \(.*\), whose score is \S+, while"
             r" \(.*\) has \S+; return the label of highest score$",
         ),
+        (
+            TooSure,
+            r"bounded_argmax on example \d: .* it returns \(.*\), whose score.* is \S+ and whose "
+            r"error is 0\.001, while \(.*\) has \S+; return the label .*, or a larger error",
+        ),
+        (NegativeError, r"bounded_argmax on example 0: with the truth it returns the error -1\.0;"),
         (ModifiesW, r"argmax on example 0: with the truth it modifies w; work on a copy of w"),
         (ModifiesX, r"on example 0: x or the truth is modified; work on a copy"),
     ],

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from taut.estimators import (
         BinarySVM,
         ChainSVM,
+        GraphSVM,
         LatentMulticlassSVM,
         LatentStructuredSVM,
         LatentSVM,
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
         RankSVM,
         RegressionSVM,
         StructuredSVM,
+        TreeSVM,
         load,
     )
     from taut.loop import solve
@@ -40,6 +42,7 @@ _HOME = {
     "ChainSVM": "estimators",
     "Checkpoint": "checkpoint",
     "CompiledStructure": "structures",
+    "GraphSVM": "estimators",
     "History": "result",
     "LatentMulticlassSVM": "estimators",
     "LatentSVM": "estimators",
@@ -61,6 +64,7 @@ _HOME = {
     "StreamedProblem": "streamed",
     "Structure": "structures",
     "StructuredSVM": "estimators",
+    "TreeSVM": "estimators",
     "check_structure": "structures",
     "load": "estimators",
     "path": "regularization_path",
@@ -74,6 +78,7 @@ __all__ = [
     "ChainSVM",
     "Checkpoint",
     "CompiledStructure",
+    "GraphSVM",
     "History",
     "LatentMulticlassSVM",
     "LatentSVM",
@@ -95,6 +100,7 @@ __all__ = [
     "StreamedProblem",
     "Structure",
     "StructuredSVM",
+    "TreeSVM",
     "check_structure",
     "load",
     "path",

@@ -15,9 +15,11 @@ import numpy as np
 
 from taut._jit import specialise
 from taut._lanes import aligned_zeros
-from taut.errors import InvalidData
+from taut.errors import InvalidData, MissingOracle
+from taut.m_best import best_labels, candidates
+from taut.marginals import check_temperature, position_marginals, truth_log_likelihoods
 from taut.regularizer import FEW_LABELS, Prior, Regularizer, curvature_rises, through_scaling
-from taut.structures.base import Blocks, CompiledStructure, Oracles, Structure
+from taut.structures.base import Blocks, CompiledStructure, Oracles, Structure, bounded_argmax
 
 
 def _hinges(oracles):
@@ -189,11 +191,84 @@ class CompiledData:
 
     def labels(self, w: np.ndarray, n_jobs: int = 1) -> np.ndarray:
         """The highest scoring labels of all blocks one after the other; no padding in w."""
-        return self._write(_argmaxes, np.empty_like(self.blocks.truth), w, n_jobs)
+        labels = np.empty_like(self.blocks.truth)
+        self._over_blocks(_argmaxes, w, n_jobs, lambda: (labels,))
+        return labels
+
+    def m_best(self, w: np.ndarray, m: int, n_jobs: int = 1) -> tuple[np.ndarray, np.ndarray]:
+        """The m highest scoring labels of each block, best first, for weights without padding.
+
+        Returns
+        -------
+        labels : ndarray of int32, shape (m, offsets[-1])
+            The best labels of all blocks one after the other, then the second best ones, and so
+            on; -1 where a block has fewer labels. At most as many rows as any block has labels.
+        scores : ndarray of shape (n_blocks, m)
+            -inf where a block has fewer labels.
+        """
+        blocks = self.blocks
+        if blocks.n_labels == 0:
+            raise MissingOracle(
+                f"{type(self.structure).__name__} has no scores of single labels, which the m best "
+                "labels are found by: set n_labels and label_stride of its Blocks"
+            )
+        m = min(m, blocks.n_labels**blocks.label_size)
+        labels = np.full((m, blocks.offsets[-1]), -1, dtype=np.int32)
+        scores = np.full((self.n_blocks, m), -np.inf)
+
+        def arguments() -> tuple:
+            room = candidates(m, blocks.label_size, blocks.label_stride, w.dtype)
+            return blocks.n_labels, blocks.label_stride, room, labels, scores
+
+        self._over_blocks(best_labels, w, n_jobs, arguments)
+        return labels, scores
+
+    def marginals(
+        self, w: np.ndarray, temperature: float, n_jobs: int = 1
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Probabilities p(label) ~ exp(score / temperature), for weights without padding.
+
+        Returns
+        -------
+        marginals : ndarray of shape (offsets[-1], n_labels)
+            Those of the labels at the positions of all blocks, one after the other.
+        log_partitions : ndarray of shape (n_blocks,)
+            The logarithms of the sums of exp(score / temperature) over all labels.
+        """
+        room, blocks = self._expectation_room(w, temperature), self.blocks
+        marginals = np.empty((blocks.offsets[-1], blocks.n_labels), dtype=w.dtype)
+        logs = np.empty(self.n_blocks)
+
+        def arguments() -> tuple:
+            return blocks.mean_offsets, blocks.label_stride, *room(), marginals, logs
+
+        self._over_blocks(position_marginals, w, n_jobs, arguments)
+        return marginals, logs
+
+    def log_likelihoods(self, w: np.ndarray, temperature: float, n_jobs: int = 1) -> np.ndarray:
+        """The logarithms of the truths' probabilities as of `marginals`; no padding in w."""
+        room, out = self._expectation_room(w, temperature), np.empty(self.n_blocks)
+
+        def arguments() -> tuple:
+            return self.blocks.mean_offsets, self.blocks.truth, *room(), out
+
+        self._over_blocks(truth_log_likelihoods, w, n_jobs, arguments)
+        return out
+
+    def _expectation_room(self, w: np.ndarray, temperature: float) -> Callable[[], tuple]:
+        """What makes a thread's temperature, empty base and room for a mean."""
+        if self.oracles.expect is None or self.blocks.n_labels == 0:
+            raise MissingOracle(
+                f"{type(self.structure).__name__} has no expect, which probabilities of labels are "
+                "computed by: see taut.CompiledStructure"
+            )
+        size, temperature = self.blocks.mean_size, check_temperature(temperature)
+        return lambda: (temperature, np.empty(0, dtype=w.dtype), aligned_zeros(size, w.dtype))
 
     def completed(self, w: np.ndarray, n_jobs: int = 1) -> Sequence[Any]:
         """The truths with their best latent parts, for weights without padding."""
-        labels = self._write(_completions, self.blocks.truth.copy(), w, n_jobs)
+        labels = self.blocks.truth.copy()
+        self._over_blocks(_completions, w, n_jobs, lambda: (labels,))
         return self.structure.decode(labels, self.blocks.offsets)
 
     def n_changed(self, other: Any) -> int:
@@ -201,24 +276,18 @@ class CompiledData:
         blocks, differs = self.blocks, self.blocks.truth != other.blocks.truth
         return int(np.count_nonzero(np.add.reduceat(differs, blocks.offsets[:-1])))
 
-    def _write(self, make: Callable, out: np.ndarray, w: np.ndarray, n_jobs: int) -> np.ndarray:
-        """Let the loop that `make` builds write the labels of all blocks."""
+    def _over_blocks(
+        self, make: Callable, w: np.ndarray, n_jobs: int, arguments: Callable[[], tuple]
+    ) -> None:
+        """Run the loop that `make` builds over all blocks; `arguments` makes those of a thread."""
         blocks, kernel, padded = self.blocks, self.kernel(make), self.pad(w)
 
         def run(number: int, first: int, last: int) -> None:
+            data = self.local_data(w.dtype, number=number)
             work = aligned_zeros(blocks.work_size, w.dtype)
-            kernel(
-                self.local_data(w.dtype, number=number),
-                blocks.offsets,
-                padded,
-                work,
-                first,
-                last,
-                out,
-            )
+            kernel(data, blocks.offsets, padded, work, first, last, *arguments())
 
         in_threads(run, *numbered_ranges(self.n_blocks, n_jobs))
-        return out
 
 
 def _plain(data: Any) -> Any:
@@ -296,22 +365,31 @@ class PythonData:
             )
         return self.prior.plane(self.features(i, truth) - self.features(i, label)), loss
 
-    def worst(self, i: int, v: np.ndarray) -> tuple[np.ndarray, float]:
-        """psi and loss of the label that the loss-augmented oracle finds."""
+    def worst(self, i: int, v: np.ndarray) -> tuple[np.ndarray, float, float]:
+        """psi and loss of the label that the loss-augmented oracle finds, and its error.
+
+        The error is how far the largest violation may at most lie above that of the label.
+        """
         w = self.prior.weights(v)
-        return self.plane(i, self.structure.argmax(self.X[i], w, self.truth[i]))
+        label, error = bounded_argmax(self.structure, self.X[i], w, self.truth[i])
+        if not 0.0 <= error < np.inf:
+            raise InvalidData(
+                f"{type(self.structure).__name__}.bounded_argmax of example {i} returns the error "
+                f"{error}: errors are >= 0 and finite"
+            )
+        return *self.plane(i, label), error
 
     def point(self, v: np.ndarray) -> np.ndarray:
         """Where planes are to be evaluated: v within its bounds."""
         return v if self.prior.trivial else np.maximum(v, self.prior.lower())
 
     def hinges(self, w: np.ndarray, n_jobs: int = 1, loss_weight: float = 1.0) -> np.ndarray:
-        """The largest violation of each block at w.
+        """The largest violation of each block at w, from above where the oracle is not exact.
 
         Python holds the GIL, and its oracles weigh no losses: the last two have no effect.
         """
-        planes, point = (self.worst(i, w) for i in range(self.n_blocks)), self.point(w)
-        return np.array([max(loss - psi @ point, 0.0) for psi, loss in planes])
+        worst, point = (self.worst(i, w) for i in range(self.n_blocks)), self.point(w)
+        return np.array([max(loss - psi @ point + error, 0.0) for psi, loss, error in worst])
 
     def predict(self, w: np.ndarray, n_jobs: int = 1) -> list[Any]:
         """The highest scoring label of each block."""

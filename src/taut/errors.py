@@ -37,3 +37,7 @@ class CacheUnavailable(RuntimeWarning):
 
 class CacheOverflow(RuntimeWarning):
     """A solver's memory is too small to keep all blocks that matter; it reads them again."""
+
+
+class TemperatureAtBound(RuntimeWarning):
+    """The likelihood of held-out labels still rises where the search for a temperature ends."""

@@ -20,6 +20,7 @@ from taut.errors import InvalidData
 from taut.interrupts import catch_interrupt, closing_all
 from taut.problem import Problem
 from taut.result import (
+    THE_OBJECTIVE,
     Certificate,
     DualPoint,
     History,
@@ -409,9 +410,12 @@ class Run:
             relative_gap=relative(primal, dual), tol=self.tol, passes=self.iteration,
             seconds=self.seconds,
         )  # fmt: skip
+        of = getattr(self.problem.structure, "certifies", THE_OBJECTIVE)
+        if of != THE_OBJECTIVE:
+            message += f" The bounds are those of {of}."
         certificate = Certificate(
             primal, dual, self.penalty, self.problem.repeatable, status, message, self.oracle_calls,
-            self.iteration, self.seconds, peak_memory(),
+            self.iteration, self.seconds, peak_memory(), of,
         )  # fmt: skip
         _log.info("%s primal %.6g, dual %.6g", message, primal, dual)
         assert self.best_w is not None

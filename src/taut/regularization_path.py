@@ -12,8 +12,7 @@ import numpy as np
 from taut.enclosure import Enclosure, Node, mix
 from taut.errors import InvalidData, InvalidType
 from taut.estimators.alternating import Alternating
-from taut.estimators.base import check_number
-from taut.estimators.online import OnlineEstimator
+from taut.estimators.base import StructuralEstimator, check_number
 from taut.interrupts import closing_all
 from taut.progress import walk_line
 from taut.result import History
@@ -190,7 +189,7 @@ def check_path(estimator: Any, C_min: float, C_max: float, gap: float) -> None:
         raise InvalidData(f"C_min = {C_min} and C_max = {C_max}: give 0 < C_min < C_max")
     if not 0.0 < gap < 1.0:
         raise InvalidData(f"gap = {gap}: give a number between 0 and 1")
-    if not isinstance(estimator, OnlineEstimator) or isinstance(estimator, Alternating):
+    if not isinstance(estimator, StructuralEstimator) or isinstance(estimator, Alternating):
         raise InvalidType(
             f"estimator = {estimator!r} is not one of taut's with a convex objective: there is no "
             "bound between two solves then; fit it at each C"

@@ -12,6 +12,9 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
+#: What a certificate is about unless it says otherwise.
+THE_OBJECTIVE = "the objective"
+
 
 class Status(enum.Enum):
     """Why training stopped; the value is the sentence shown to the user."""
@@ -89,7 +92,7 @@ class Certificate:
     passes: int
     seconds: float
     peak_memory: int | None
-    of: str = "the objective"
+    of: str = THE_OBJECTIVE
 
     @property
     def gap(self) -> float:

@@ -12,6 +12,7 @@ from taut.binding import CompiledData, PythonData, Room, bind
 from taut.data.chunks import Chunk
 from taut.data.held import Held, as_chunk
 from taut.data.source import Source
+from taut.errors import InvalidData
 from taut.problem import Problem, check_factor
 from taut.regularizer import Prior, Regularizer
 from taut.structures.base import CompiledStructure, Structure
@@ -91,9 +92,14 @@ class StreamedProblem(Problem):
         """A problem in memory, as if it were read chunk by chunk."""
         if isinstance(problem, StreamedProblem):
             return problem
-        plain = not isinstance(problem.structure, CompiledStructure)
+        as_list = getattr(problem.structure, "takes_examples", True)
+        if as_list and not len(problem.X) == len(problem.y) == problem.n_blocks:
+            raise InvalidData(
+                f"X has {len(problem.X)} items and y {len(problem.y)} for {problem.n_blocks} "
+                "examples: this solver takes lists of examples and of their labels"
+            )
         weight = problem.block_weight / problem.C
-        chunk = as_chunk(problem.X, problem.y, weight, as_list=plain)
+        chunk = as_chunk(problem.X, problem.y, weight, as_list=as_list)
         return cls(problem.structure, Held(chunk), problem.C, problem.n_jobs, problem.regularizer)
 
     def _set_factor(self, C: float) -> None:

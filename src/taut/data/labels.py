@@ -12,6 +12,7 @@ from taut.data.arrays import check_unmasked, show
 from taut.errors import InvalidData, InvalidType
 
 __all__ = [
+    "are_right",
     "as_label_sequences",
     "as_labels",
     "class_index",
@@ -23,7 +24,7 @@ __all__ = [
 ]
 
 
-def as_label_sequences(y: Any, offsets: np.ndarray, name: str = "y") -> np.ndarray:
+def as_label_sequences(y: Any, offsets: np.ndarray, name: str = "y", rows: str = "X") -> np.ndarray:
     """Flatten the labels of sequences.
 
     Parameters
@@ -33,8 +34,8 @@ def as_label_sequences(y: Any, offsets: np.ndarray, name: str = "y") -> np.ndarr
         there are as many as `offsets` has.
     offsets : ndarray of int64
         From `as_sequences`.
-    name : str
-        What errors call `y`.
+    name, rows : str
+        What errors call `y`, and what has the rows.
 
     Returns
     -------
@@ -56,15 +57,16 @@ def as_label_sequences(y: Any, offsets: np.ndarray, name: str = "y") -> np.ndarr
     nested = is_nested(y, len(lengths))
     if len(y) != (len(lengths) if nested else offsets[-1]):
         raise InvalidData(
-            f"{name} has {len(y)} entries, X has {offsets[-1]} rows in {len(lengths)} sequences; "
-            "pass one list of labels per sequence, or one label per row"
+            f"{name} has {len(y)} entries, {rows} has {offsets[-1]} rows in {len(lengths)} "
+            "sequences; pass one list of labels per sequence, or one label per row"
         )
     if not nested:
         return _flat(y, name)
     for i, (labels, length) in enumerate(zip(y, lengths, strict=True)):
         if isinstance(labels, str | bytes) or not hasattr(labels, "__len__"):
             raise InvalidData(
-                f"{name}[{i}] is {labels!r}; pass a list of {length} labels, one per row of X[{i}]"
+                f"{name}[{i}] is {labels!r}; pass a list of {length} labels, one per row of "
+                f"{rows}[{i}]"
             )
         if getattr(labels, "ndim", 1) != 1:
             raise InvalidData(
@@ -72,7 +74,7 @@ def as_label_sequences(y: Any, offsets: np.ndarray, name: str = "y") -> np.ndarr
             )
         if len(labels) != length:
             raise InvalidData(
-                f"{name}[{i}] has {len(labels)} labels, X[{i}] has {length} rows; "
+                f"{name}[{i}] has {len(labels)} labels, {rows}[{i}] has {length} rows; "
                 "pass one label per row"
             )
     # One kind only: numpy would turn numbers beside text into text.
@@ -92,10 +94,15 @@ def as_labels(y: Any, n: int, name: str = "y", unit: str = "row") -> np.ndarray:
     return labels
 
 
+def are_right(predicted: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """Which labels equal the truth, whatever their types."""
+    pairs = zip(predicted.tolist(), truth.tolist(), strict=True)
+    return np.array([a == b for a, b in pairs], dtype=bool)
+
+
 def share_right(predicted: np.ndarray, truth: np.ndarray, weight: np.ndarray) -> float:
     """The weighted share of labels that equal the truth, whatever their types."""
-    pairs = zip(predicted.tolist(), truth.tolist(), strict=True)
-    return float(np.average([a == b for a, b in pairs], weights=weight))
+    return float(np.average(are_right(predicted, truth), weights=weight))
 
 
 def class_index(y: Any, name: str = "y") -> tuple[np.ndarray, np.ndarray]:

@@ -9,6 +9,7 @@ from taut import files
 from taut.errors import InvalidData, InvalidFile
 from taut.estimators.base import _KIND, StructuralEstimator
 from taut.estimators.classification import BinarySVM, MulticlassSVM
+from taut.estimators.graphs import GraphSVM, TreeSVM
 from taut.estimators.latent import LatentStructuredSVM, LatentSVM
 from taut.estimators.latent_multiclass import LatentMulticlassSVM
 from taut.estimators.ranking import RankSVM
@@ -23,6 +24,8 @@ ESTIMATORS: dict[str, type[StructuralEstimator]] = {
         MulticlassSVM,
         RegressionSVM,
         ChainSVM,
+        TreeSVM,
+        GraphSVM,
         RankSVM,
         StructuredSVM,
         LatentSVM,
@@ -35,6 +38,7 @@ __all__ = [
     "ESTIMATORS",
     "BinarySVM",
     "ChainSVM",
+    "GraphSVM",
     "LatentMulticlassSVM",
     "LatentSVM",
     "LatentStructuredSVM",
@@ -42,6 +46,7 @@ __all__ = [
     "RankSVM",
     "RegressionSVM",
     "StructuredSVM",
+    "TreeSVM",
     "load",
 ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -18,6 +19,7 @@ from taut import files
 from taut.checkpoint import Checkpoint
 from taut.data.arrays import Matrix, as_matrix
 from taut.errors import InvalidData, InvalidFile, InvalidType, NotConverged
+from taut.estimators.priors import CoefRegularizer
 from taut.loop import solve
 from taut.problem import Problem
 from taut.progress import progress_line
@@ -25,7 +27,7 @@ from taut.result import Certificate, DualPoint, History, Record, Rounds, Status
 from taut.solvers import SOLVERS, Solver
 
 _KIND = "model"
-KEPT = ("_state", "_online", "_end")  # what a fit may leave beside its fitted attributes
+_KEPT = ("_state", "_online", "_end")  # what a fit may leave beside its fitted attributes
 _WARNED = (Status.MAX_ITER, Status.TIME_LIMIT, Status.MAX_ROUNDS)
 
 TRAINING_PARAMETERS = """C : float, default=1.0
@@ -182,6 +184,29 @@ class StructuralEstimator(BaseEstimator):
             "checkpoint": self.checkpoint,
         }
 
+    def _attributes(self, w: np.ndarray, coef_shape: tuple[int, int] | None) -> dict[str, Any]:
+        """The fitted attributes that w consists of."""
+        raise NotImplementedError
+
+    def _regularizer(self, coef_shape: tuple[int, int] | None) -> CoefRegularizer:
+        return CoefRegularizer(self.prior_mean, self.prior_precision, self.nonneg, coef_shape)
+
+    def _train(
+        self,
+        structure: Any,
+        X: Any,
+        y: Any,
+        sample_weight: np.ndarray | None,
+        coef_shape: tuple[int, int] | None,
+    ) -> dict[str, Any]:
+        """Fitted attributes, from data in memory."""
+        options = self._options()
+        problem = Problem(
+            structure, X, y, self.C, sample_weight, self._threads(), self._regularizer(coef_shape)
+        )
+        w, fitted = self._solve(problem, options)
+        return fitted | self._attributes(w, coef_shape)
+
     def _solve(
         self, problem: Problem, options: dict[str, Any]
     ) -> tuple[np.ndarray, dict[str, Any]]:
@@ -207,13 +232,36 @@ class StructuralEstimator(BaseEstimator):
 
     def _keep(self, fitted: dict[str, Any]) -> Self:
         """Take the outcome of a fit as a whole: until here the model is the one of the last fit."""
-        for name in [name for name in vars(self) if name.endswith("_") or name in KEPT]:
+        for name in [name for name in vars(self) if name.endswith("_") or name in _KEPT]:
             delattr(self, name)
         self.__dict__.update(fitted)
         certificate = fitted["certificate_"]
         if certificate.status in _WARNED:
             warnings.warn(certificate.message, NotConverged, stacklevel=3)
         return self
+
+    def _copy(self, **parameters: Any) -> Self:
+        """The same model with other parameters, without what a next fit would start from."""
+        other = copy.copy(self).set_params(**parameters)
+        for name in (*_KEPT, "_keeps_end"):
+            other.__dict__.pop(name, None)
+        return other
+
+    def _walk(self, C: float) -> Self:
+        """A model of the same data at another C, from where this one ended (`_keeps_end`)."""
+        other = copy.copy(self).set_params(C=C)
+        w, fitted = other._solve(self._end.problem.with_factor(C), other._options())
+        return other._with_weights(w, fitted)
+
+    def _with_weights(self, w: np.ndarray, fitted: dict[str, Any]) -> Self:
+        """Take w and what is known about it; all else that a fit learned stays."""
+        facts = {name: value for name, value in vars(self).items() if name.endswith("_")}
+        return self._keep(facts | self._attributes(w, self._coef_shape()) | fitted)
+
+    def _coef_shape(self) -> tuple[int, int] | None:
+        """What `_attributes` was given when the model was fitted."""
+        rows = np.atleast_2d(self.coef_)
+        return rows.shape[0], rows.shape[1]
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the fitted model to one file: safetensors with JSON metadata and a SHA-256.

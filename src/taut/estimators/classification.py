@@ -9,13 +9,16 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import ClassifierMixin
 
+from taut.binding import CompiledData
 from taut.data.arrays import Checked, Matrix, as_matrix
 from taut.data.chunks import Chunk
 from taut.data.labels import as_labels, class_index, class_weights, share_right
 from taut.data.source import Source
+from taut.data.targets import number_labels
 from taut.data.weights import check_margin, check_sample_weight
 from taut.errors import InvalidData
 from taut.estimators.base import columns_of, estimator
+from taut.estimators.distributions import LabelDistribution
 from taut.estimators.linear import LinearEstimator
 from taut.estimators.online import Plan
 from taut.structures import Multiclass, Scalar, SlackRescaled
@@ -192,7 +195,7 @@ class BinarySVM(LinearClassifier):
 
 
 @estimator
-class MulticlassSVM(LinearClassifier):
+class MulticlassSVM(LinearClassifier, LabelDistribution):
     """Linear multiclass classifier (Crammer and Singer) with any cost matrix.
 
     Minimises P(W) = 1/2 |W|^2 + C sum_i weight_i max_k [cost(y_i, k) - <w_yi - w_k, (x_i, bias)>].
@@ -217,6 +220,8 @@ class MulticlassSVM(LinearClassifier):
     coef_ : ndarray of shape (n_classes, n_features)
     intercept_ : ndarray of shape (n_classes,)
     classes_ : ndarray of shape (n_classes,)
+    temperature_ : float
+        What `fit_temperature` has found, for `predict_marginals`.
     {fitted}
 
     Examples
@@ -274,3 +279,19 @@ class MulticlassSVM(LinearClassifier):
         """The class of highest score of each row."""
         best = self._scores(X).argmax(axis=1)
         return self.classes_[best]
+
+    def _bound(self, X: Any, y: Any = None) -> tuple[CompiledData, np.ndarray]:
+        matrix = self._matrix(X)
+        codes = None if y is None else number_labels(as_labels(y, matrix.shape[0]), self.classes_)
+        structure = Multiclass(len(self.classes_), bias=1.0)
+        data = CompiledData(structure, structure.encode(Checked(matrix), codes))
+        return data, np.vstack([self.coef_.T, self.intercept_]).ravel()
+
+    def _by_example(self, values: np.ndarray, offsets: np.ndarray, X: Any) -> np.ndarray:
+        return values
+
+    @staticmethod
+    def _ranked(
+        labels: np.ndarray, scores: np.ndarray, offsets: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        return labels.T, scores

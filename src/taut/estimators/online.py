@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -16,10 +15,8 @@ from taut.data.inflow import Inflow
 from taut.data.labels import as_label_sequences
 from taut.data.source import Source
 from taut.errors import InvalidData
-from taut.estimators.base import KEPT, StructuralEstimator, estimator
-from taut.estimators.priors import CoefRegularizer
+from taut.estimators.base import StructuralEstimator, estimator
 from taut.feeding import OnlineRun
-from taut.problem import Problem
 from taut.solvers import OnlineCache
 from taut.streamed import StreamedProblem
 
@@ -67,52 +64,6 @@ class OnlineEstimator(StructuralEstimator):
     def _plan(self, source: Source) -> Plan:
         """How to learn from the chunks of a source."""
         raise NotImplementedError
-
-    def _attributes(self, w: np.ndarray, coef_shape: tuple[int, int] | None) -> dict[str, Any]:
-        """The fitted attributes that w consists of."""
-        raise NotImplementedError
-
-    def _regularizer(self, coef_shape: tuple[int, int] | None) -> CoefRegularizer:
-        return CoefRegularizer(self.prior_mean, self.prior_precision, self.nonneg, coef_shape)
-
-    def _train(
-        self,
-        structure: Any,
-        X: Any,
-        y: Any,
-        sample_weight: np.ndarray | None,
-        coef_shape: tuple[int, int] | None,
-    ) -> dict[str, Any]:
-        """Fitted attributes, from data in memory."""
-        options = self._options()
-        problem = Problem(
-            structure, X, y, self.C, sample_weight, self._threads(), self._regularizer(coef_shape)
-        )
-        w, fitted = self._solve(problem, options)
-        return fitted | self._attributes(w, coef_shape)
-
-    def _copy(self, **parameters: Any) -> Self:
-        """The same model with other parameters, without what a next fit would start from."""
-        other = copy.copy(self).set_params(**parameters)
-        for name in (*KEPT, "_keeps_end"):
-            other.__dict__.pop(name, None)
-        return other
-
-    def _walk(self, C: float) -> Self:
-        """A model of the same data at another C, from where this one ended (`_keeps_end`)."""
-        other = copy.copy(self).set_params(C=C)
-        w, fitted = other._solve(self._end.problem.with_factor(C), other._options())
-        return other._with_weights(w, fitted)
-
-    def _with_weights(self, w: np.ndarray, fitted: dict[str, Any]) -> Self:
-        """Take w and what is known about it; all else that a fit learned stays."""
-        facts = {name: value for name, value in vars(self).items() if name.endswith("_")}
-        return self._keep(facts | self._attributes(w, self._coef_shape()) | fitted)
-
-    def _coef_shape(self) -> tuple[int, int] | None:
-        """What `_attributes` was given when the model was fitted."""
-        rows = np.atleast_2d(self.coef_)
-        return rows.shape[0], rows.shape[1]
 
     def _streamed(self, source: Source, plan: Plan) -> StreamedProblem:
         return StreamedProblem(

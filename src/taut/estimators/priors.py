@@ -83,5 +83,18 @@ class CoefRegularizer(Regularizer):
                 f"{name} has shape {array.shape}: give an array in the shape of coef_, {shapes}, "
                 "or one number"
             )
-        coef = array.reshape(self.coef_shape)
-        return np.concatenate([coef.T.ravel(), np.full(n - size, rest, dtype=array.dtype)])
+        coef = self._flat(array.reshape(self.coef_shape))
+        return np.concatenate([coef, np.full(n - size, rest, dtype=array.dtype)])
+
+    @staticmethod
+    def _flat(coef: np.ndarray) -> np.ndarray:
+        """The first part of w."""
+        return coef.T.ravel()
+
+
+class LabelMajorRegularizer(CoefRegularizer):
+    """The same where `coef_` itself, label by label, is the first part of w."""
+
+    @staticmethod
+    def _flat(coef: np.ndarray) -> np.ndarray:
+        return coef.ravel()

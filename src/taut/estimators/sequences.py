@@ -11,19 +11,27 @@ from sklearn.utils.validation import check_is_fitted
 
 from taut.binding import CompiledData
 from taut.data.arrays import Checked, as_sequences, holds_sequences
-from taut.data.labels import as_label_sequences, class_index, share_right
+from taut.data.labels import as_label_sequences, class_index
 from taut.data.source import Source
+from taut.data.targets import number_labels
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
 from taut.estimators.base import columns_of, estimator
+from taut.estimators.distributions import LabelDistribution
 from taut.estimators.online import OnlineSequences, Plan
+from taut.metrics import LabelPairs
 from taut.structures import Chain
 
 _LOSSES = {"hamming": False, "mean_hamming": True}
+_METRICS = {
+    "accuracy": LabelPairs.position_accuracy,
+    "sequence": LabelPairs.sequence_accuracy,
+    "chunk_f1": LabelPairs.chunk_f1,
+}
 
 
 @estimator
-class ChainSVM(ClassifierMixin, OnlineSequences):
+class ChainSVM(ClassifierMixin, OnlineSequences, LabelDistribution):
     """Labels for the positions of sequences: weights per label, and per pair of neighbours.
 
     Minimises P(w) = 1/2 |w|^2 + C sum_i weight_i max_y [loss(y_i, y) - score(y_i) + score(y)] with
@@ -45,6 +53,8 @@ class ChainSVM(ClassifierMixin, OnlineSequences):
     start_, end_ : ndarray of shape (n_labels,)
         Weights of first and last labels; zero without `boundary`.
     classes_ : ndarray of shape (n_labels,)
+    temperature_ : float
+        What `fit_temperature` has found, for `predict_marginals`.
     {fitted}
 
     Examples
@@ -114,25 +124,56 @@ class ChainSVM(ClassifierMixin, OnlineSequences):
     def predict(self, X: Any, *, lengths: Any = None) -> list[np.ndarray] | np.ndarray:
         """The best labels: one array per sequence, or one stacked array for a stacked X."""
         labels, offsets = self._labels(X, lengths)
-        return np.split(labels, offsets[1:-1]) if holds_sequences(X, lengths) else labels
+        return self._by_example(labels, offsets, X, lengths=lengths)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None, *, lengths: Any = None) -> float:
-        """Share of positions whose label is right."""
+    def score(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        lengths: Any = None,
+        metric: str = "accuracy",
+    ) -> float:
+        """How good predictions are, between 0 and 1.
+
+        Parameters
+        ----------
+        X, y, lengths
+            As for `fit`.
+        sample_weight : array of shape (n_sequences,), optional
+        metric : "accuracy", "sequence" or "chunk_f1", default="accuracy"
+            Share of positions whose label is right, share of sequences whose labels are all right,
+            or F1 of the chunks that BIO tags mark; see `taut.metrics`.
+        """
+        if not isinstance(metric, str) or metric not in _METRICS:
+            raise InvalidData(f"metric = {metric!r}: give one of {sorted(_METRICS)}")
         predicted, offsets = self._labels(X, lengths)
         truth = as_label_sequences(y, offsets)
         weight = check_sample_weight(sample_weight, len(offsets) - 1, unit="sequence")
-        return share_right(predicted, truth, np.repeat(weight, np.diff(offsets)))
+        return _METRICS[metric](LabelPairs(truth, predicted, offsets, weight))
 
     def _labels(self, X: Any, lengths: Any) -> tuple[np.ndarray, np.ndarray]:
         """The best labels of all sequences, stacked, and where each sequence begins."""
+        data, w = self._bound(X, lengths=lengths)
+        codes = data.labels(w.astype(data.dtype, copy=False), self._threads())
+        return self.classes_[codes], data.blocks.offsets
+
+    def _bound(
+        self, X: Any, y: Any = None, *, lengths: Any = None
+    ) -> tuple[CompiledData, np.ndarray]:
         check_is_fitted(self)
         matrix, offsets = as_sequences(X, lengths)
         self._check_columns(X, matrix)
-        w = np.concatenate([self._inner_weights(), self.start_, self.end_])
+        codes = None if y is None else number_labels(as_label_sequences(y, offsets), self.classes_)
         structure = Chain(len(self.classes_), boundary=True)
-        data = CompiledData(structure, structure.encode((Checked(matrix), offsets)))
-        codes = data.labels(w.astype(matrix.dtype, copy=False), self._threads())
-        return self.classes_[codes], offsets
+        data = CompiledData(structure, structure.encode((Checked(matrix), offsets), codes))
+        return data, np.concatenate([self._inner_weights(), self.start_, self.end_])
+
+    def _by_example(
+        self, values: np.ndarray, offsets: np.ndarray, X: Any, *, lengths: Any = None
+    ) -> list[np.ndarray] | np.ndarray:
+        return np.split(values, offsets[1:-1]) if holds_sequences(X, lengths) else values
 
     def _inner_weights(self) -> np.ndarray:
         """W of the fitted attributes without those of first and last labels."""

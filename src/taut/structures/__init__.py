@@ -4,6 +4,9 @@ from taut.structures.bags import Bags
 from taut.structures.base import Blocks, CompiledStructure, Structure
 from taut.structures.chain import Chain
 from taut.structures.check import check_structure
+from taut.structures.graph import Graph
+from taut.structures.graph_cut import CutGraph
+from taut.structures.graph_relaxed import RelaxedGraph
 from taut.structures.hierarchy import tree_cost
 from taut.structures.latent import LatentStructure
 from taut.structures.latent_multiclass import LatentMulticlass
@@ -12,21 +15,26 @@ from taut.structures.ranking import NdcgRanking, PairwiseRanking
 from taut.structures.regression import Regression
 from taut.structures.scalar import Scalar
 from taut.structures.slack_rescaled import SlackRescaled
+from taut.structures.tree import Tree
 
 __all__ = [
     "Bags",
     "Blocks",
     "Chain",
     "CompiledStructure",
+    "CutGraph",
+    "Graph",
     "LatentMulticlass",
     "LatentStructure",
     "Multiclass",
     "NdcgRanking",
     "PairwiseRanking",
     "Regression",
+    "RelaxedGraph",
     "Scalar",
     "SlackRescaled",
     "Structure",
+    "Tree",
     "check_structure",
     "tree_cost",
 ]

@@ -38,8 +38,8 @@ def _eliminate_strip(zero, k, work, before, largest, w, T, cold, base, here, tab
     work[largest + k] is replaced by the message to k, still without temperature times logarithm.
     """
     stride, n_labels = data.stride, data.n_labels
-    scale = w.dtype.type(-cold)
-    top = multiply_add(load(zero, work, largest + k), scale, zero)
+    rate = shift(zero, w.dtype.type(-cold))
+    top = load(zero, work, largest + k)
     least = shift(zero, least_of(mean))
     share = zero
     if base.shape[0] > 0:
@@ -48,7 +48,10 @@ def _eliminate_strip(zero, k, work, before, largest, w, T, cold, base, here, tab
     for j in range(n_labels):
         place = j * stride + k
         score = shift(load(zero, w, T + place), work[before + j])
-        term = exponential(multiply_add(score, w.dtype.type(cold), top))
+        # The difference first, not below zero: rounding errors, divided by a small temperature,
+        # would overflow.
+        lag = maximum(multiply_add(score, w.dtype.type(-1.0), top), zero)
+        term = exponential(multiply(lag, rate))
         if base.shape[0] > 0:
             known = multiply(load(zero, base, table + place), share)
             term = multiply(term, maximum(known, least))

@@ -160,7 +160,7 @@ class CompiledExample(Example):
 
     def argmax(self, w, with_loss):
         none = np.empty((0, len(self.truth)), dtype=np.int32)
-        return self._ask(w, float(with_loss), none)[:2]
+        return *self._ask(w, float(with_loss), none)[:2], 0.0
 
     def complete(self, w):
         if self.oracles.complete is None:

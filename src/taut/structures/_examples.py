@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from taut.errors import InvalidData, InvalidStructure
-from taut.structures.base import CompiledStructure, Structure
+from taut.structures.base import CompiledStructure, Structure, bounded_argmax
 
 _GUARD = 64  # entries on either side of an array that must stay as they are
 PRECISION = 1e-6  # relative to the terms of a sum: a user's oracle may work in single precision
@@ -77,8 +77,8 @@ class Example(ABC):
         """The loss of `label`."""
 
     @abstractmethod
-    def argmax(self, w: np.ndarray, with_loss: bool) -> tuple[Any, float | None]:
-        """The oracle's label, and the value that it returns for it, if it does."""
+    def argmax(self, w: np.ndarray, with_loss: bool) -> tuple[Any, float | None, float]:
+        """The oracle's label, the value that it returns for it, if it does, and its error."""
 
     @abstractmethod
     def complete(self, w: np.ndarray) -> Any:
@@ -131,7 +131,8 @@ class PlainExample(Example):
 
     def argmax(self, w, with_loss):
         truth = (self.truth,) if with_loss else ()
-        return self.structure.argmax(self.x, w, *truth), None
+        label, error = bounded_argmax(self.structure, self.x, w, *truth)
+        return label, None, error
 
     def complete(self, w):
         complete = getattr(self.structure, "complete", None)

@@ -21,6 +21,7 @@ from taut._lanes import aligned_zeros
 from taut._scaling import act
 from taut.data.arrays import Matrix, as_matrix
 from taut.errors import InvalidData, InvalidStructure
+from taut.result import THE_OBJECTIVE
 
 
 class Structure(ABC):
@@ -29,6 +30,16 @@ class Structure(ABC):
     `features` returns phi(x, label) as a 1-D array of fixed length; `loss` is non-negative and zero
     for the truth; `argmax` maximises <w, phi(x, label)>, plus loss(truth, label) when a truth is
     given. `taut.check_structure` tests these laws on your data.
+
+    Where no argmax is exact, write `bounded_argmax` as well: it tells how far from the best its
+    label may be, and the certificate stays true.
+
+    Attributes
+    ----------
+    scores_predict : bool
+        Whether the label of highest <w, phi(x, label)> is the prediction.
+    certifies : str
+        Which objective the bounds of a fit belong to, `Certificate.of`.
 
     Examples
     --------
@@ -51,8 +62,8 @@ class Structure(ABC):
     [0, 1, 2, 3]
     """
 
-    #: Whether the label of highest <w, phi(x, label)> is the prediction.
     scores_predict: ClassVar[bool] = True
+    certifies: ClassVar[str] = THE_OBJECTIVE
 
     def examples(self, X: Any, y: Any = None) -> Sequence[Any]:
         """Examples as the other methods see them: those that the user gives, as they are."""
@@ -69,6 +80,20 @@ class Structure(ABC):
     @abstractmethod
     def argmax(self, x: Any, w: np.ndarray, truth: Any = None) -> Any:
         """The label of highest <w, phi(x, label)>, plus its loss when a truth is given."""
+
+    def bounded_argmax(self, x: Any, w: np.ndarray, truth: Any = None) -> tuple[Any, float]:
+        """A label, and how far the best value may at most lie above that label's.
+
+        This is what training asks. The value is <w, phi(x, label)>, plus the loss when a truth is
+        given. By default the label is that of `argmax`, and nothing lies above it.
+        """
+        return self.argmax(x, w, truth), 0.0
+
+
+def bounded_argmax(structure: Any, x: Any, w: np.ndarray, *truth: Any) -> tuple[Any, float]:
+    """`Structure.bounded_argmax`, also of what has the three methods and inherits nothing."""
+    oracle = getattr(structure, "bounded_argmax", None)
+    return (structure.argmax(x, w, *truth), 0.0) if oracle is None else oracle(x, w, *truth)
 
 
 @dataclass(frozen=True)
@@ -280,13 +305,21 @@ class CompiledStructure(ABC):
     takes_checked : bool
         Whether `encode` passes matrices through `taut.data.arrays.as_matrix`, which does not check
         again what is marked as checked.
+    takes_examples : bool
+        Whether X and y of `encode` may be lists with an item for each block, of any kind, rather
+        than a matrix, alone or with offsets.
+    scores_predict : bool
+        Whether the label of highest <w, phi(x, label)> is the prediction.
+    certifies : str
+        Which objective the bounds of a fit belong to, `Certificate.of`.
     """
 
     allocates: ClassVar[bool] = True
     signed_losses: ClassVar[bool] = False
     takes_checked: ClassVar[bool] = False
-    #: Whether the label of highest <w, phi(x, label)> is the prediction.
+    takes_examples: ClassVar[bool] = False
     scores_predict: ClassVar[bool] = True
+    certifies: ClassVar[str] = THE_OBJECTIVE
 
     argmax: ClassVar[Callable]
     loss: ClassVar[Callable]

@@ -26,11 +26,12 @@ def check_structure(
 
     A structure that breaks them trains a wrong model under a wrong certificate. The laws: the loss
     is zero for the truth and never negative, unless a compiled structure has `signed_losses`;
-    features are finite and of one length; the argmax is the argmax, with the loss and without; a
-    latent part is completed at no loss, and no worse than it was; w and the data stay as they are.
-    For a compiled structure also: `argmax` returns its label's value, `score` is <w, features>,
-    `add_features` is linear, `inner` is the inner product, `exact_step` maximises the block's dual,
-    and nothing is written outside the arrays.
+    features are finite and of one length; the argmax is the argmax, with the loss and without, or
+    within the error that `bounded_argmax` states; a latent part is completed at no loss, and no
+    worse than it was; w and the data stay as they are. For a compiled structure also: `argmax`
+    returns its label's value, `score` is <w, features>, `add_features` is linear, `inner` is the
+    inner product, `exact_step` maximises the block's dual, and nothing is written outside the
+    arrays.
 
     Parameters
     ----------
@@ -166,7 +167,7 @@ def _check_argmax(
     example: Example, w: np.ndarray, values: np.ndarray, sizes: np.ndarray, with_loss: bool
 ) -> None:
     given = w.copy()
-    label, claimed = example.argmax(given, with_loss)
+    label, claimed, error = example.argmax(given, with_loss)
     what = "score + loss" if with_loss else "score"
     how = "with the truth" if with_loss else "without the truth"
     if not np.array_equal(w, given):
@@ -175,12 +176,15 @@ def _check_argmax(
     value = float(w @ phi) + with_loss * example.loss(label)
     slack = PRECISION * (1.0 + sizes.max() + np.abs(w) @ np.abs(phi))
     best = int(values.argmax())
-    if not values[best] <= value + slack:
+    if not 0.0 <= error < np.inf:
+        example.fail("bounded_argmax", f"{how} it returns the error {error}", "return one >= 0")
+    if not values[best] <= value + error + slack:
+        within = f" and whose error is {error:.3g}" if error else ""
         example.fail(
-            "argmax",
-            f"{how} it returns {example.name(label)}, whose {what} is {value:.9g}, while "
+            "bounded_argmax" if error else "argmax",
+            f"{how} it returns {example.name(label)}, whose {what} is {value:.9g}{within}, while "
             f"{example.name(example.labels[best])} has {values[best]:.9g}",
-            f"return the label of highest {what}",
+            f"return the label of highest {what}" + (", or a larger error" if error else ""),
         )
     if claimed is not None and not abs(claimed - value) <= slack:
         example.fail(

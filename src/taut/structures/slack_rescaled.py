@@ -145,7 +145,8 @@ class RescaledCompiled(SlackRescaled, CompiledStructure):
                 "rescaling needs all labels as rows of one size"
             )
         data = RescaledData(blocks.data, blocks.offsets, blocks.truth, self.labels)
-        return dataclasses.replace(blocks, data=data)
+        # Scores of labels are products with losses, not what is in `work`.
+        return dataclasses.replace(blocks, data=data, n_labels=0, mean_offsets=None)
 
     def decode(self, labels: np.ndarray, offsets: np.ndarray) -> Sequence[Any]:
         """Labels of the structure."""

@@ -46,10 +46,10 @@ class PythonDual(PlaneDual):
         stored, point = self._stored(i), self.data.point(w)
         violation = [loss - values @ point[where] for (where, values), loss in stored]
         if exact:
-            psi, loss = self.data.worst(i, w)
+            psi, loss, error = self.data.worst(i, w)
             value, worst = loss - psi @ point, max(violation)
             mean = planes.coef[start : start + len(stored)] @ violation
-            gap[i] = self.weight[i] * max(value, worst) - mean
+            gap[i] = self.weight[i] * max(value + error, worst) - mean
             if value > worst + 1e-12 * (1.0 + abs(worst)):
                 violation.append(value)
                 stored.append((self._append(i, psi, loss), loss))

@@ -1,0 +1,230 @@
+"""Labelling of the nodes of trees and graphs."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from taut.binding import bind
+from taut.data.graphs import Graphs, as_graphs
+from taut.data.labels import as_label_sequences, class_index, share_right
+from taut.data.source import Source
+from taut.data.weights import check_sample_weight
+from taut.errors import InvalidData
+from taut.estimators.base import StructuralEstimator, columns_of, estimator
+from taut.estimators.priors import LabelMajorRegularizer
+from taut.structures import Graph, Tree
+from taut.structures._pairs import tie_table
+from taut.structures.base import CompiledStructure, Structure
+
+_LOSSES = {"hamming": False, "mean_hamming": True}
+
+
+@estimator
+class _NodeLabels(ClassifierMixin, StructuralEstimator):
+    """What the estimators share: they differ in their structure."""
+
+    loss: str = "hamming"
+    pairwise: str = "full"
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        return tags
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit graphs.
+
+        Parameters
+        ----------
+        X : list of (features, edges) or (features, edges, edge_features)
+            For each graph an (n_nodes, n_features) array or CSR, an (n_edges, 2) array of node
+            numbers from 0, and an (n_edges, n_edge_features) array; without edge features each
+            edge has the constant feature 1.
+        y : list of label sequences, or one stacked sequence
+            Labels of the nodes, of any hashable type.
+        sample_weight : array of shape (n_graphs,), optional
+        """
+        name = type(self).__name__
+        if isinstance(X, Source):
+            raise InvalidData(f"{name} learns from data in memory: give a list of graphs")
+        graphs = as_graphs(X)
+        if y is None:
+            raise InvalidData(f"{name} requires y to be passed, but the target y is None")
+        classes, codes = class_index(as_label_sequences(y, graphs.offsets))
+        weight = check_sample_weight(sample_weight, len(graphs.offsets) - 1, unit="graph")
+        columns = columns_of(X, graphs.matrix) | {"classes_": classes}
+        structure, shape = self._structure(len(classes)), (len(classes), graphs.matrix.shape[1])
+        # As a list where it is one: there are solvers that take examples one by one.
+        examples = graphs if isinstance(X, Graphs) else list(X)
+        labels = np.split(codes, graphs.offsets[1:-1])
+        return self._keep(self._train(structure, examples, labels, weight, shape) | columns)
+
+    def _structure(self, n_labels: int) -> Structure | CompiledStructure:
+        raise NotImplementedError
+
+    @property
+    def _normalize(self) -> bool:
+        if not isinstance(self.loss, str) or self.loss not in _LOSSES:
+            raise InvalidData(f"loss = {self.loss!r}: give one of {sorted(_LOSSES)}")
+        return _LOSSES[self.loss]
+
+    def _regularizer(self, coef_shape: tuple[int, int] | None) -> LabelMajorRegularizer:
+        return LabelMajorRegularizer(self.prior_mean, self.prior_precision, self.nonneg, coef_shape)
+
+    def _attributes(self, w: np.ndarray, coef_shape: Any) -> dict[str, np.ndarray]:
+        n_labels, n_features = coef_shape
+        nodes, pairs = np.split(w, [n_labels * n_features])
+        n_ties = tie_table(n_labels, self.pairwise)[1]
+        return {
+            "coef_": nodes.reshape(coef_shape).copy(),
+            "pairwise_": pairs.reshape(-1, n_ties).copy(),
+        }
+
+    def _joint_weights(self) -> np.ndarray:
+        """W of the fitted attributes: the inverse of `_attributes`."""
+        return np.concatenate([self.coef_.ravel(), self.pairwise_.ravel()])
+
+    @property
+    def pair_weights_(self) -> np.ndarray:
+        """Weights of all pairs of labels, the label of an edge's first node first."""
+        tie = self._tie()
+        padded = np.column_stack([self.pairwise_, np.zeros(len(self.pairwise_))])
+        return padded[:, tie]
+
+    def _tie(self) -> np.ndarray:
+        """Which column of `pairwise_` a pair of labels has; -1 for none."""
+        check_is_fitted(self)
+        tie, n_ties = tie_table(len(self.classes_), self.pairwise)
+        if n_ties != self.pairwise_.shape[1]:
+            raise InvalidData(
+                f"pairwise = {self.pairwise!r} needs {n_ties} weights of pairs, the fitted model "
+                f"has {self.pairwise_.shape[1]}: set it to what it was, or fit again"
+            )
+        return tie
+
+    def predict(self, X: Any) -> list[np.ndarray]:
+        """The best labels, one array per graph."""
+        labels, offsets = self._labels(X)
+        return np.split(labels, offsets[1:-1])
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of nodes whose label is right."""
+        predicted, offsets = self._labels(X)
+        truth = as_label_sequences(y, offsets)
+        weight = check_sample_weight(sample_weight, len(offsets) - 1, unit="graph")
+        return share_right(predicted, truth, np.repeat(weight, np.diff(offsets)))
+
+    def _labels(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The best labels of all nodes, and where each graph begins."""
+        self._tie()
+        graphs = as_graphs(X)
+        self._check_columns(X, graphs.matrix)
+        given, seen = graphs.edge_matrix.shape[1], len(self.pairwise_)
+        if given != seen:
+            raise InvalidData(
+                f"X has {given} edge features, but {type(self).__name__} is expecting {seen}: give "
+                "the edge features that fit saw"
+            )
+        data = bind(self._structure(len(self.classes_)), graphs)
+        w = self._joint_weights().astype(graphs.matrix.dtype, copy=False)
+        codes = np.concatenate(data.predict(w, self._threads()))
+        return self.classes_[codes], graphs.offsets
+
+
+@estimator
+class TreeSVM(_NodeLabels):
+    """Labels for the nodes of trees and forests: weights per label, and per pair along an edge.
+
+    Minimises P(w) = 1/2 |w|^2 + C sum_i weight_i max_y [loss(y_i, y) - score(y_i) + score(y)] with
+    score(y) = sum_t <coef[y_t], x_t> + sum over edges (u, v) of <f_uv, pair_weights[:, y_u, y_v]>,
+    where f_uv are the features of the edge.
+
+    Parameters
+    ----------
+    {training}
+    loss : "hamming" or "mean_hamming", default="hamming"
+        Number of wrong labels in a graph, or their share.
+    pairwise : {{"full", "symmetric", "potts"}}, default="full"
+        A weight for each pair of labels in the order of the edge, for each pair in any order, or
+        one for equal labels and none for different ones.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_labels, n_features)
+    pairwise_ : ndarray of shape (n_edge_features, n_ties)
+        The weights of pairs of labels: as many as `pairwise` tells apart.
+    pair_weights_ : ndarray of shape (n_edge_features, n_labels, n_labels)
+        The same for each pair, the label of an edge's first node first.
+    classes_ : ndarray of shape (n_labels,)
+    {fitted}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taut import TreeSVM
+    >>> X = [(np.eye(3), [[0, 1], [0, 2]]), (np.eye(3)[:2], [[0, 1]])]
+    >>> y = [["root", "leaf", "leaf"], ["root", "leaf"]]
+    >>> model = TreeSVM(C=10.0, random_state=0).fit(X, y)
+    >>> [list(labels) for labels in model.predict(X)] == y
+    True
+    """
+
+    def _structure(self, n_labels: int) -> CompiledStructure:
+        return Tree(n_labels, self.pairwise, self._normalize)
+
+
+@estimator
+class GraphSVM(_NodeLabels):
+    """Labels for the nodes of graphs: weights per label, and per pair along an edge.
+
+    Minimises P(w) = 1/2 |w|^2 + C sum_i weight_i max_y [loss(y_i, y) - score(y_i) + score(y)] with
+    score(y) = sum_t <coef[y_t], x_t> + sum over edges (u, v) of <f_uv, pair_weights[:, y_u, y_v]>,
+    where f_uv are the features of the edge.
+
+    Parameters
+    ----------
+    {training}
+    loss : "hamming" or "mean_hamming", default="hamming"
+        Number of wrong labels in a graph, or their share.
+    pairwise : {{"full", "symmetric", "potts"}}, default="full"
+        A weight for each pair of labels in the order of the edge, for each pair in any order, or
+        one for equal labels and none for different ones.
+    inference : {{"exact", "cut", "relaxed"}}, default="exact"
+        How the best labels are found; see `taut.structures.Graph`. Cuts need weights of pairs that
+        attract: `pairwise="potts"`, and `nonneg` as a mask of the length of w, the weights of nodes
+        first, that is True for those of pairs.
+    max_table : int, default=2**20
+        How many entries a table of exact inference may have. Tables grow exponentially with the
+        tree-width of a graph.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_labels, n_features)
+    pairwise_ : ndarray of shape (n_edge_features, n_ties)
+        The weights of pairs of labels: as many as `pairwise` tells apart.
+    pair_weights_ : ndarray of shape (n_edge_features, n_labels, n_labels)
+        The same for each pair, the label of an edge's first node first.
+    classes_ : ndarray of shape (n_labels,)
+    {fitted}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taut import GraphSVM
+    >>> square = [[0, 1], [1, 2], [2, 3], [3, 0]]
+    >>> X = [(np.eye(4), square), (np.eye(4)[::-1], square)]
+    >>> y = [["sky", "sky", "sea", "sea"], ["sea", "sea", "sky", "sky"]]
+    >>> model = GraphSVM(C=10.0, pairwise="potts", random_state=0).fit(X, y)
+    >>> model.score(X, y)
+    1.0
+    """
+
+    inference: str = "exact"
+    max_table: int = 2**20
+
+    def _structure(self, n_labels: int) -> Structure | CompiledStructure:
+        return Graph(n_labels, self.pairwise, self._normalize, self.inference, self.max_table)
