@@ -142,7 +142,7 @@ def path(
 
     Parameters
     ----------
-    estimator : BinarySVM, MulticlassSVM, RegressionSVM, RankSVM, ChainSVM or StructuredSVM
+    estimator : any estimator of taut without latent variables
         Its parameters but `C`, `tol`, `warm_start` and `checkpoint` are used; it stays as it is.
     X, y, **fit_params
         As for the estimator's `fit`.
