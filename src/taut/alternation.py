@@ -199,9 +199,7 @@ def alternate(
     file = None
     if checkpoint is not None:
         file = CheckpointFile(checkpoint, run.fingerprint(solver))
-        saved = file.load()
-        if saved is not None:
-            run.resume(*saved)
+        file.resume(run)
     started = time.perf_counter()
     began = started - run.seconds
     try:
@@ -284,7 +282,9 @@ class _Alternation:
             self.w = result.w
             self.problem = self.latent.at(self.w)
         else:  # better for this problem, whose dual bound holds for every w
-            certificate = replace(certificate, primal=self.objective)
+            certificate = replace(
+                certificate, primal=self.objective, penalty=problem.penalty(self.w)
+            )
             if certificate.status is Status.MAX_ITER and certificate.relative_gap <= self.tol:
                 certificate = replace(certificate, status=Status.CONVERGED)
         self.certificate, self.before = certificate, self.objective

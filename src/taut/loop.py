@@ -22,6 +22,7 @@ from taut.problem import Problem
 from taut.result import (
     THE_OBJECTIVE,
     Certificate,
+    DualPoint,
     History,
     Record,
     Result,
@@ -119,9 +120,7 @@ def solve(
     if checkpoint is not None:
         digests = f"{problem.data_digest.hex()} {problem.weight_digest.hex()}"
         file = CheckpointFile(checkpoint, f"{digests} {run.solver}")
-        saved = file.load()
-        if saved is not None:
-            run.resume(*saved)
+        file.resume(run)
     callbacks = list(callbacks)
     with closing_all(callbacks):
         status = run.go(max_iter if problem.repeatable else 1, time_limit, callbacks, file)
@@ -167,6 +166,7 @@ class Run:
         self.better = "w"  # of w and the running average, the one that was better last time
         self.best_w: np.ndarray | None = None
         self.best_primal = math.inf
+        self.penalty = 0.0  # the regulariser's part of it
         self.best_dual = -math.inf
         self.verified_gap = math.inf
         self.fruitless = 0
@@ -180,6 +180,8 @@ class Run:
         same_weights = start[_WEIGHTS].tobytes() == self.problem.weight_digest
         self.state.hot_start(start, same_weights)
         _, U = self.true_dual()
+        if self.solver.recentring == "auto" and not same_weights:
+            self.centre.hot_start(start["best_w"], self.state.curvature())
         self.centre.place(U, self.state.w)
         if same_weights:
             self.average, self.better = start["best_w"].astype(self.state.w.dtype), "average"
@@ -306,6 +308,7 @@ class Run:
         """The bounds of what has been seen, where it cannot be looked at again."""
         self.best_dual, _ = self.true_dual()
         self.best_primal, self.best_w = max(self.state.primal, self.best_dual), self.state.w.copy()
+        self.penalty = self.problem.quadratic.value(self.wide(self.best_w))
 
     def worth_verifying(self, gap: float, primal: float) -> bool:
         """Whether the estimates let one expect a true gap within tol."""
@@ -330,10 +333,12 @@ class Run:
         primals: dict[str, float] = {}
         for name in sorted(candidates, key=lambda name: name != self.better):
             w = candidates[name]
-            primals[name] = self.problem.primal_at(self.wide(w))
+            v = self.wide(w)
+            primals[name] = self.problem.primal_at(v)
             self.oracle_calls += self.problem.n_blocks
             if primals[name] < self.best_primal:
                 self.best_primal, self.best_w = primals[name], w
+                self.penalty = self.problem.quadratic.value(v)
             # The other is rarely better by much: ask for it only where it could decide.
             if not self.tol < relative(primals[name], dual) <= 2 * self.tol:
                 break
@@ -410,12 +415,21 @@ class Run:
         if of != THE_OBJECTIVE:
             message += f" The bounds are those of {of}."
         certificate = Certificate(
-            primal, dual, self.problem.repeatable, status, message, self.oracle_calls,
+            primal, dual, self.penalty, self.problem.repeatable, status, message, self.oracle_calls,
             self.iteration, self.seconds, peak_memory(), of,
         )  # fmt: skip
         _log.info("%s primal %.6g, dual %.6g", message, primal, dual)
         assert self.best_w is not None
-        return Result(self.problem.weights(self.best_w), certificate, self.history, self.read_state)
+        return Result(
+            self.problem.weights(self.best_w), certificate, self.history, self.read_state,
+            self.read_dual_point,
+        )  # fmt: skip
+
+    def read_dual_point(self) -> DualPoint:
+        """The last dual point, which need not be the best one, summed up afresh."""
+        U = np.zeros(len(self.state.w))
+        self.state.dual_vector(U)
+        return DualPoint(self.state.loss_sum, U)
 
     def read_state(self) -> Arrays:
         """The dual point, and the data that it belongs to."""
@@ -454,14 +468,14 @@ class Run:
         self.centre.resume(arrays["centre"], arrays["U"], centre)
         self.rng.bit_generator.state = meta["random"]
         self.history = History.from_dict(meta["history"])
-        for name, value in meta["numbers"].items():
-            kind = type(getattr(self, name))
+        for name in _NUMBERS:
+            kind, value = type(getattr(self, name)), meta["numbers"][name]
             setattr(self, name, value == "True" if kind is bool else kind(value))
         self.aim()
 
 
 _NUMBERS = (
     "alignment", "averaged", "iteration", "parts", "summed", "recentres", "oracle_calls", "seconds",
-    "overestimate", "best_primal", "best_dual", "better", "verified_gap", "fruitless",
+    "overestimate", "best_primal", "penalty", "best_dual", "better", "verified_gap", "fruitless",
     "least_gap", "stagnant",
 )  # fmt: skip

@@ -136,8 +136,12 @@ class BlockDual(ABC):
         """Do what visits leave to the end of a pass over all blocks."""
 
     @abstractmethod
+    def used(self) -> np.ndarray:
+        """How much of each block's weight is on something else than the truth."""
+
     def in_use(self) -> np.ndarray:
         """Which blocks have weight on something else than the truth."""
+        return self.used() > 0.0
 
     @abstractmethod
     def take(self, blocks: np.ndarray) -> Arrays:
@@ -193,8 +197,8 @@ class PlaneDual(BlockDual):
     def complete(self):
         self.planes.complete(self.weight)
 
-    def in_use(self):
-        return self.planes.in_use()
+    def used(self):
+        return self.planes.used()
 
     def take(self, blocks):
         return dict(self.planes.take(blocks)._asdict())
