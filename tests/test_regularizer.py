@@ -1,5 +1,7 @@
 """Priors and sign constraints: the optimum, its conditions, what is refused."""
 
+import functools
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
