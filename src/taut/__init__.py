@@ -24,12 +24,12 @@ if TYPE_CHECKING:
         TreeSVM,
         load,
     )
-    from taut.loop import solve
     from taut.path_validation import PathCV, path_cv
     from taut.problem import Problem
     from taut.regularization_path import Path, path
     from taut.regularizer import Regularizer
     from taut.result import Certificate, History, Record, Result, Round, Rounds, Status
+    from taut.solving import solve
     from taut.streamed import StreamedProblem
     from taut.structures import CompiledStructure, LatentStructure, Structure, check_structure
     from taut.walk import Point
@@ -69,7 +69,7 @@ _HOME = {
     "load": "estimators",
     "path": "regularization_path",
     "path_cv": "path_validation",
-    "solve": "loop",
+    "solve": "solving",
 }
 
 __all__ = [

@@ -32,11 +32,12 @@ from taut.data.chunks import Chunk
 from taut.data.source import Source
 from taut.errors import InvalidData
 from taut.interrupts import catch_interrupt
-from taut.loop import Callback, solve
+from taut.loop import Callback
 from taut.problem import Problem
 from taut.regularizer import Regularizer
 from taut.result import Certificate, History, Record, Result, Round, Rounds, Status
 from taut.solvers import Solver
+from taut.solving import solve
 from taut.streamed import StreamedProblem
 
 #: What the certificate of an alternation is about.

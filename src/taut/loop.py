@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 import math
-import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
@@ -15,9 +14,8 @@ import numpy as np
 from taut._jit import kernel
 from taut._lanes import aligned_zeros
 from taut.centre import MovingCentre
-from taut.checkpoint import Checkpoint, CheckpointFile
-from taut.errors import InvalidData
-from taut.interrupts import catch_interrupt, closing_all
+from taut.checkpoint import CheckpointFile
+from taut.interrupts import catch_interrupt
 from taut.problem import Problem
 from taut.result import (
     THE_OBJECTIVE,
@@ -30,13 +28,13 @@ from taut.result import (
     peak_memory,
     relative,
 )
-from taut.solvers import DualCoordinate, OnlineCache, Solver
+from taut.solvers import Solver
 from taut.solvers.base import Arrays, PassReport
 
 Callback = Callable[[Record], object]
 
 _log = logging.getLogger("taut")
-_DIGEST, _WEIGHTS = "data_digest", "weight_digest"  # among the arrays of a result's state
+DIGEST, WEIGHTS = "data_digest", "weight_digest"  # among the arrays of a result's state
 
 _AVERAGING = 0.2  # weight of the newest w in the running average, once it has begun
 _PRECISION = 1e-9  # relative gaps above this are never blamed on floating-point numbers
@@ -46,85 +44,6 @@ _STAGNANT = 60  # passes without a gain of 2 % before single precision is blamed
 _SINGLE = 1e-5  # relative gaps below this are beyond w in single precision
 _DRIFT = 50  # parts after which the rounding of single precision has added up in w
 _TRUST = (1e-3, 10.0)  # bounds of true over estimated gap: one wrong estimate is no lasting verdict
-
-
-def solve(
-    problem: Problem,
-    solver: Solver | None = None,
-    *,
-    tol: float = 1e-3,
-    max_iter: int = 1000,
-    time_limit: float | None = None,
-    callbacks: Iterable[Callback] = (),
-    checkpoint: Checkpoint | str | os.PathLike | None = None,
-    start: Arrays | None = None,
-    random_state: int | np.random.Generator | None = None,
-) -> Result:
-    """Solve a problem until its relative duality gap is within `tol`.
-
-    The dual value is exact after each pass; the gap is estimated from what the pass saw. When the
-    estimate is within reach of `tol`, the dual point is summed up afresh and the primal value is
-    computed by all oracles; only that ends the loop.
-
-    Parameters
-    ----------
-    problem : Problem
-    solver : Solver, optional
-        `DualCoordinate()` by default, or `OnlineCache()` where the data are not in memory.
-    tol : float, default=1e-3
-        Relative gap (P - D) / P to reach.
-    max_iter : int, default=1000
-        Passes over the blocks.
-    time_limit : float, optional
-        Seconds; the verification at the end comes on top.
-    callbacks : iterable of callables
-        Called with a `Record` after each pass; one that returns True ends training. A callback's
-        `close()`, if it has one, is called at the end.
-    checkpoint : Checkpoint or path, optional
-        Where to save the run and to resume it from.
-    start : dict of arrays, optional
-        `Result.state` of another solve of the same data, as a hot start.
-    random_state : int or Generator, optional
-
-    Returns
-    -------
-    Result
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from taut import Problem, solve
-    >>> from taut.structures import Multiclass
-    >>> problem = Problem(Multiclass(2), np.array([[1.0], [-1.0]]), np.array([0, 1]), C=10.0)
-    >>> result = solve(problem, tol=1e-6, random_state=0)
-    >>> result.w.round(3), result.certificate.status.name
-    (array([ 0.5, -0.5]), 'CONVERGED')
-    """
-    if not 0.0 <= tol < math.inf:
-        raise InvalidData(f"tol = {tol}: it must be 0 or more, and finite")
-    if max_iter < 1:
-        raise InvalidData(f"max_iter = {max_iter}: it must be at least 1")
-    if time_limit is not None and not time_limit > 0.0:
-        raise InvalidData(f"time_limit = {time_limit}: it must be positive, or None")
-    solver = solver or (DualCoordinate() if problem.in_memory else OnlineCache())
-    run = Run(problem, solver, tol, np.random.default_rng(random_state))
-    if start is not None:
-        # Planes keep the losses of their labels: with other truths the bounds would be wrong.
-        if start[_DIGEST].tobytes() != problem.data_digest:
-            raise InvalidData(
-                "the start belongs to other data: start from a solve of the same data, or from "
-                "nothing (warm_start=False)"
-            )
-        run.hot_start(start)
-    file = None
-    if checkpoint is not None:
-        digests = f"{problem.data_digest.hex()} {problem.weight_digest.hex()}"
-        file = CheckpointFile(checkpoint, f"{digests} {run.solver}")
-        file.resume(run)
-    callbacks = list(callbacks)
-    with closing_all(callbacks):
-        status = run.go(max_iter if problem.repeatable else 1, time_limit, callbacks, file)
-    return run.result(status)
 
 
 @kernel
@@ -177,7 +96,7 @@ class Run:
 
     def hot_start(self, start: Arrays) -> None:
         """Begin at the dual point of another solve; under the same weights also at its best w."""
-        same_weights = start[_WEIGHTS].tobytes() == self.problem.weight_digest
+        same_weights = start[WEIGHTS].tobytes() == self.problem.weight_digest
         self.state.hot_start(start, same_weights)
         _, U = self.true_dual()
         if self.solver.recentring == "auto" and not same_weights:
@@ -433,7 +352,7 @@ class Run:
 
     def read_state(self) -> Arrays:
         """The dual point, and the data that it belongs to."""
-        digests = {_DIGEST: self.problem.data_digest, _WEIGHTS: self.problem.weight_digest}
+        digests = {DIGEST: self.problem.data_digest, WEIGHTS: self.problem.weight_digest}
         assert self.best_w is not None
         return {
             **self.state.arrays(),

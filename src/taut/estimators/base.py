@@ -20,11 +20,11 @@ from taut.checkpoint import Checkpoint
 from taut.data.arrays import Matrix, as_matrix
 from taut.errors import InvalidData, InvalidFile, InvalidType, NotConverged
 from taut.estimators.priors import CoefRegularizer
-from taut.loop import solve
 from taut.problem import Problem
 from taut.progress import progress_line
 from taut.result import Certificate, DualPoint, History, Record, Rounds, Status
 from taut.solvers import SOLVERS, Solver
+from taut.solving import solve
 
 _KIND = "model"
 _KEPT = ("_state", "_online", "_end")  # what a fit may leave beside its fitted attributes
