@@ -24,6 +24,7 @@ SCRIPTS = (
     "threads.py",
     "growth.py",
     "prediction.py",
+    "sum_product.py",
     "calibration.py",
     "tricks.py",
 )
