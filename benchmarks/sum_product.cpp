@@ -11,8 +11,8 @@
 #include <xmmintrin.h>
 #endif
 
-// e to the power of a number <= 0. Below that of the least normal number, the vectorised std::exp
-// would leave the registers and call the scalar one, which takes six times as long.
+// e to the power of a number <= 0. Where that is no normal number, the vectorised std::exp would
+// leave the registers and call the scalar one, which takes several times as long.
 template <class Real>
 inline Real power(Real x) {
   constexpr Real least = std::numeric_limits<Real>::min_exponent * Real(0.6931);
