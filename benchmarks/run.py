@@ -25,6 +25,7 @@ SCRIPTS = (
     "threads.py",
     "growth.py",
     "prediction.py",
+    "sum_product.py",
     "calibration.py",
     "tricks.py",
 )
