@@ -22,6 +22,7 @@ SCRIPTS = (
     "chunking.py",
     "centre_rule.py",
     "path.py",
+    "partial_linearization.py",
     "threads.py",
     "growth.py",
     "prediction.py",
