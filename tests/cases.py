@@ -414,5 +414,6 @@ def pairs():
             foundation = isinstance(solver, DualCoordinate | OnlineCache)
             by_means = name in REACH and name != "frank-wolfe"
             has_means = getattr(case.structure, "expect", None) is not None
-            if foundation or (structure in SOME and (has_means or not by_means)):
+            some = structure in SOME or name == "partial-linearization"
+            if foundation or (some and (has_means or not by_means)):
                 yield structure, name
