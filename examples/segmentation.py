@@ -78,13 +78,8 @@ def describe_nodes(lab, segments):
     """Means over superpixels: colour, its spread and histograms, edges by direction, place."""
     height, width = segments.shape
     pixels = lab.reshape(-1, 3) / 50.0
-    histograms = np.hstack(
-        [
-            bins(lab[..., 0], 0, 100, 10),
-            bins(lab[..., 1], -40, 40, 10),
-            bins(lab[..., 2], -40, 40, 10),
-        ]
-    )
+    ranges = ((0, 100), (-40, 40), (-40, 40))
+    histograms = np.hstack([bins(lab[..., c], *ends, 10) for c, ends in enumerate(ranges)])
     down, right = filters.sobel_h(lab[..., 0]) / 25.0, filters.sobel_v(lab[..., 0]) / 25.0
     strength = np.hypot(down, right).ravel()
     directions = strength[:, None] * bins(np.arctan2(down, right) % np.pi, 0, np.pi, 6)
@@ -173,11 +168,12 @@ class Method:
         return max(FACTORS, key=lambda C: quality(held, self.fit(fit, C, tol=1e-2).masks(held))[0])
 
 
+ALONE, EXACT, RELAXED = Method("exact", with_edges=False), Method("exact"), Method("relaxed")
 METHODS = {
-    "no edges": Method("exact", with_edges=False),
-    'edges, `inference="exact"`': Method("exact"),
+    "no edges": ALONE,
+    'edges, `inference="exact"`': EXACT,
     'edges, `inference="cut"`': Method("cut"),
-    'edges, `inference="relaxed"`': Method("relaxed"),
+    'edges, `inference="relaxed"`': RELAXED,
 }
 
 
@@ -189,26 +185,40 @@ def quality(pictures, masks):
     return np.mean(right), np.mean(overlap)
 
 
+def shown(train, pictures):
+    """What the picture shows below each image."""
+    # A temperature is fitted to what training has not seen.
+    part, held = Method("exact").fit(train[:N_FIT], EXACT.model.C, tol=1e-3), train[N_FIT:]
+    part.model.fit_temperature(part.graphs(held), [picture.best_labels() for picture in held])
+    chances = EXACT.model.predict_marginals(EXACT.graphs(pictures), part.model.temperature_)
+    return {
+        "truth": [picture.mask for picture in pictures],
+        "no edges": ALONE.masks(pictures),
+        "edges": EXACT.masks(pictures),
+        "probability": [p.on_pixels(c[:, 1]) for p, c in zip(pictures, chances, strict=True)],
+    }
+
+
 def plot(pictures, rows):
     """Pictures in columns, and below each what the rows make of it."""
+    ratios = [picture.mask.shape[1] / picture.mask.shape[0] for picture in pictures]
+    width, height, margin = 1.25 * sum(ratios) + 0.25, 1.25 * (len(rows) + 1), 0.2
     figure, axes = plt.subplots(
-        len(rows) + 1, len(pictures), figsize=(1.75 * len(pictures), 1.32 * (len(rows) + 1))
+        len(rows) + 1, len(pictures), width_ratios=ratios, figsize=(width, height)
     )
     for column, picture in enumerate(pictures):
         axes[0, column].imshow(picture.image)
-        for axis, shown in zip(axes[1:, column], rows.values(), strict=True):
-            if shown[column].dtype == bool:
-                cut_out = np.where(shown[column][..., None], picture.image, 235)
-                axis.imshow(cut_out)
+        for axis, values in zip(axes[1:, column], rows.values(), strict=True):
+            if values[column].dtype == bool:
+                axis.imshow(np.where(values[column][..., None], picture.image, 235))
             else:
-                axis.imshow(shown[column], vmin=0.0, vmax=1.0, cmap="magma")
+                axis.imshow(values[column], vmin=0.0, vmax=1.0, cmap="magma")
     for axis in axes.flat:
         axis.set(xticks=[], yticks=[])
-        axis.set_aspect("auto")
     for axis, label in zip(axes[:, 0], ["image", *rows], strict=True):
         axis.set_ylabel(label, fontsize=9)
-    figure.tight_layout(pad=0.4, h_pad=0.25, w_pad=0.25)
-    figure.savefig(PICTURE, dpi=100)
+    figure.subplots_adjust(margin / width, 0.005, 0.998, 0.995, wspace=0.02, hspace=0.03)
+    figure.savefig(PICTURE, dpi=110)
 
 
 def main() -> None:
@@ -229,10 +239,8 @@ def main() -> None:
     print(f"tree-width by min-fill: {min(widths)} to {max(widths)}, median {np.median(widths):g}")
     print("| method | C | right pixels | overlap | gap | passes | integral | seconds |")
     print("|---|---|---|---|---|---|---|---|")
-    chosen: dict[str, float] = {}
     for label, method in METHODS.items():
-        C = chosen["exact"] if method.inference == "relaxed" else method.choose(train)
-        chosen[method.inference] = C
+        C = EXACT.model.C if method is RELAXED else method.choose(train)
         method.fit(train, C, tol=1e-3)
         right, overlap = quality(test, method.masks(test))
         certificate = method.model.certificate_
@@ -245,25 +253,7 @@ def main() -> None:
         )
     limit = quality(test, [p.on_pixels(p.best_labels()) == 1 for p in test])
     print(f"| best labels of superpixels | | {100 * limit[0]:.1f} % | {100 * limit[1]:.1f} % |||||")
-    plot(test[:N_SHOWN], shown(train, test[:N_SHOWN], chosen["exact"]))
-
-
-def shown(train, pictures, C):
-    """What the picture shows below each image."""
-    alone, together = METHODS["no edges"], METHODS['edges, `inference="exact"`']
-    # A temperature is fitted to what training has not seen.
-    part = Method("exact").fit(train[:N_FIT], C, tol=1e-3)
-    held = train[N_FIT:]
-    part.model.fit_temperature(part.graphs(held), [picture.best_labels() for picture in held])
-    chances = together.model.predict_marginals(
-        together.graphs(pictures), temperature=part.model.temperature_
-    )
-    return {
-        "truth": [picture.mask for picture in pictures],
-        "no edges": alone.masks(pictures),
-        "edges": together.masks(pictures),
-        "probability": [p.on_pixels(c[:, 1]) for p, c in zip(pictures, chances, strict=True)],
-    }
+    plot(test[:N_SHOWN], shown(train, test[:N_SHOWN]))
 
 
 if __name__ == "__main__":
