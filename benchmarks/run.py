@@ -21,6 +21,7 @@ SCRIPTS = (
     "upper_bound.py",
     "chunking.py",
     "centre_rule.py",
+    "path.py",
     "threads.py",
     "growth.py",
     "prediction.py",

@@ -31,7 +31,7 @@ from taut import Problem
 from taut._jit import _ALLOCATES_NOTHING, _OPTIONS, helper
 from taut._lanes import aligned_zeros, stride_of
 from taut._linalg import as_rows, row_times
-from taut.binding import _hinges
+from taut.binding.compiled import _hinges
 from taut.solvers import DualCoordinate
 from taut.solvers._block_ascent import _shuffle
 from taut.structures import Chain, Multiclass, Scalar

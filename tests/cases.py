@@ -378,20 +378,18 @@ SOLVERS = {
     "cached-0": DualCoordinate(cached_passes=0),
     "online": OnlineCache(memory="10MB"),
     "partial-linearization": PartialLinearization(),
-    "partial-linearization-batch": PartialLinearization(0.1, update="batch"),
-    "partial-linearization-centre": PartialLinearization(0.1, recentring="auto"),
+    "partial-linearization-batch": PartialLinearization(0.1, update="batch", recentring=0.0),
     "exponentiated-gradient": ExponentiatedGradient(20.0),
-    "frank-wolfe": FrankWolfe(),
-    "frank-wolfe-batch": FrankWolfe(update="batch"),
+    "frank-wolfe": FrankWolfe(recentring=0.0),
+    "frank-wolfe-batch": FrankWolfe(update="batch", recentring=0.0),
     "frank-wolfe-away": FrankWolfe("away"),
     "frank-wolfe-pairwise-gap": FrankWolfe("pairwise", sampling="gap"),
 }
 
 #: Relative gaps that solvers reach in some thousand passes, where they are slow in the end.
 REACH = {
-    "partial-linearization": 1e-4,
+    "partial-linearization": 1e-5,
     "partial-linearization-batch": 1e-4,
-    "partial-linearization-centre": 1e-4,
     "exponentiated-gradient": 1e-3,
     "frank-wolfe": 2e-3,
     "frank-wolfe-batch": 2e-3,

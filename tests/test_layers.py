@@ -17,6 +17,7 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 LAYERS = [
     ["errors"],
     ["_jit", "_lanes", "_scaling", "files", "interrupts", "progress", "result"],
+    ["enclosure"],
     ["_linalg", "m_best", "marginals", "planes", "quadratic"],
     ["data", "centre", "plane_steps"],
     ["metrics"],
@@ -27,8 +28,12 @@ LAYERS = [
     ["streamed"],
     ["solvers", "checkpoint"],
     ["loop"],
-    ["alternation", "feeding"],
+    ["solving"],
+    ["alternation"],
     ["estimators"],
+    ["walk"],
+    ["regularization_path"],
+    ["path_validation"],
     ["cli"],
 ]
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}

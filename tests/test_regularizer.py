@@ -10,7 +10,7 @@ from cases import STRUCTURES
 from reference import prior_primal, solve_prior_qp
 from taut import Problem, Regularizer, Status, solve
 from taut.errors import InvalidData
-from taut.solvers import DualCoordinate
+from taut.solvers import DualCoordinate, FrankWolfe, PartialLinearization
 from taut.structures import Multiclass, Scalar
 from test_solvers import assert_feasible, dual_point
 
@@ -49,12 +49,17 @@ def regularizer(kind, n):
     return Regularizer(mean, precision, True if mask.all() else mask)
 
 
-@functools.cache
-def solved(name, kind, **options):
-    case = STRUCTURES[name]
-    prior = regularizer(kind, case.problem().n_features)
-    problem = Problem(case.structure, *case.data(), regularizer=prior)
-    return solve(problem, **{"tol": 1e-8, "max_iter": 20_000, "random_state": 0} | options)
+def n_weights(name):
+    return STRUCTURES[name].problem().n_features
+
+
+def run(name, kind, solver=None, **options):
+    prior = regularizer(kind, n_weights(name))
+    problem = Problem(STRUCTURES[name].structure, *STRUCTURES[name].data(), regularizer=prior)
+    return solve(problem, solver, **{"tol": 1e-8, "max_iter": 20_000, "random_state": 0} | options)
+
+
+solved = functools.cache(run)
 
 
 @pytest.fixture(params=FORMS)
@@ -79,6 +84,21 @@ def test_is_the_optimum(name, kind):
     assert result.certificate.dual <= best * (1.0 + 1e-9)
     assert (result.w[mask] >= 0.0).all()
     assert_allclose(result.w, w, atol=2e-3)
+
+
+@pytest.mark.parametrize("name", ["multiclass-csr-cost-bias", "chain"], indirect=True)
+@pytest.mark.parametrize(
+    "solver",
+    [PartialLinearization(0.1), PartialLinearization(0.1, update="batch"), FrankWolfe("pairwise")],
+    ids=lambda solver: f"{solver.name}-{solver.update}",
+)
+def test_other_solvers_reach_it(name, kind, solver):
+    case = STRUCTURES[name]
+    certificate = run(name, kind, solver, tol=1e-3).certificate
+    best = solve_prior_qp(*case.reference, np.ones(case.n_blocks), *numbers(kind, n_weights(name)))
+    assert certificate.status is Status.CONVERGED
+    assert_allclose(certificate.primal, best[0], rtol=1.1e-3)
+    assert certificate.dual <= best[0] * (1.0 + 1e-9)
 
 
 def test_conditions_of_the_optimum(name, kind):

@@ -392,5 +392,5 @@ def test_killed_process_is_resumed(tmp_path, environment):
 
 def test_rounding_at_the_optimum_makes_no_negative_gap():
     dual = np.nextafter(5.5, 6.0)
-    certificate = Certificate(5.5, dual, True, Status.CONVERGED, "", 1, 1, 0.0, 0)
+    certificate = Certificate(5.5, dual, 0.0, True, Status.CONVERGED, "", 1, 1, 0.0, 0)
     assert certificate.gap == certificate.relative_gap == 0.0

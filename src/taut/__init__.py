@@ -24,12 +24,15 @@ if TYPE_CHECKING:
         TreeSVM,
         load,
     )
-    from taut.loop import solve
+    from taut.path_validation import PathCV, path_cv
     from taut.problem import Problem
+    from taut.regularization_path import Path, path
     from taut.regularizer import Regularizer
     from taut.result import Certificate, History, Record, Result, Round, Rounds, Status
+    from taut.solving import solve
     from taut.streamed import StreamedProblem
     from taut.structures import CompiledStructure, LatentStructure, Structure, check_structure
+    from taut.walk import Point
 
 __version__ = "0.1.0"
 
@@ -46,6 +49,9 @@ _HOME = {
     "LatentStructure": "structures",
     "LatentStructuredSVM": "estimators",
     "MulticlassSVM": "estimators",
+    "Path": "regularization_path",
+    "PathCV": "path_validation",
+    "Point": "walk",
     "Problem": "problem",
     "RankSVM": "estimators",
     "Record": "result",
@@ -61,7 +67,9 @@ _HOME = {
     "TreeSVM": "estimators",
     "check_structure": "structures",
     "load": "estimators",
-    "solve": "loop",
+    "path": "regularization_path",
+    "path_cv": "path_validation",
+    "solve": "solving",
 }
 
 __all__ = [
@@ -77,6 +85,9 @@ __all__ = [
     "LatentStructure",
     "LatentStructuredSVM",
     "MulticlassSVM",
+    "Path",
+    "PathCV",
+    "Point",
     "Problem",
     "RankSVM",
     "Record",
@@ -92,6 +103,8 @@ __all__ = [
     "TreeSVM",
     "check_structure",
     "load",
+    "path",
+    "path_cv",
     "solve",
 ]
 

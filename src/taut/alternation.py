@@ -32,11 +32,12 @@ from taut.data.chunks import Chunk
 from taut.data.source import Source
 from taut.errors import InvalidData
 from taut.interrupts import catch_interrupt
-from taut.loop import Callback, solve
+from taut.loop import Callback
 from taut.problem import Problem
 from taut.regularizer import Regularizer
 from taut.result import Certificate, History, Record, Result, Round, Rounds, Status
 from taut.solvers import Solver
+from taut.solving import solve
 from taut.streamed import StreamedProblem
 
 #: What the certificate of an alternation is about.
@@ -199,9 +200,7 @@ def alternate(
     file = None
     if checkpoint is not None:
         file = CheckpointFile(checkpoint, run.fingerprint(solver))
-        saved = file.load()
-        if saved is not None:
-            run.resume(*saved)
+        file.resume(run)
     started = time.perf_counter()
     began = started - run.seconds
     try:
@@ -284,7 +283,9 @@ class _Alternation:
             self.w = result.w
             self.problem = self.latent.at(self.w)
         else:  # better for this problem, whose dual bound holds for every w
-            certificate = replace(certificate, primal=self.objective)
+            certificate = replace(
+                certificate, primal=self.objective, penalty=problem.penalty(self.w)
+            )
             if certificate.status is Status.MAX_ITER and certificate.relative_gap <= self.tol:
                 certificate = replace(certificate, status=Status.CONVERGED)
         self.certificate, self.before = certificate, self.objective

@@ -78,6 +78,11 @@ class MovingCentre:
         """
         return self.quadratic.survey(w, self.z, self.kappa, self.U)
 
+    def hot_start(self, w: np.ndarray, curvature: float) -> None:
+        """Begin at weights that are good for a similar problem; passes then stay near."""
+        self.z[:] = w
+        self.kappa = self.first_strength(curvature)
+
     def place(self, U: np.ndarray, w: np.ndarray) -> None:
         """Set w for a dual point given by U."""
         self.quadratic.place(w, self.z, self.kappa, U)

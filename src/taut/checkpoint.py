@@ -6,7 +6,7 @@ import os
 import time
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -49,6 +49,13 @@ class Checkpoint:
         return f"Checkpoint({os.fspath(self.path)!r}, seconds={self.seconds:g})"
 
 
+class Resumable(Protocol):
+    """What can go on from what it saved."""
+
+    def resume(self, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> None:
+        """Go on from there."""
+
+
 class CheckpointFile:
     """One run's use of a checkpoint: the file, what it must belong to, and when it was written."""
 
@@ -74,6 +81,19 @@ class CheckpointFile:
                 "solver differ. Give another path, or delete the file to start anew."
             )
         return arrays, meta
+
+    def resume(self, run: Resumable) -> None:
+        """Let a run go on from the file, if there is one."""
+        saved = self.load()
+        if saved is None:
+            return
+        try:
+            run.resume(*saved)
+        except (KeyError, TypeError) as error:
+            raise InvalidFile(
+                f"{self.path} is a checkpoint in a form that this version of taut does not read "
+                f"({error!r}): give another path, or delete the file to start anew"
+            ) from error
 
     def due(self) -> bool:
         """Whether it is time to save."""

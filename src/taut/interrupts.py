@@ -19,9 +19,15 @@ def closing_all(callbacks: Iterable[Any]) -> Iterator[None]:
             getattr(callback, "close", lambda: None)()
 
 
+_events: dict[Any, threading.Event] = {}  # of the handlers that are in place, one within another
+
+
 @contextmanager
 def catch_interrupt() -> Iterator[threading.Event]:
-    """Turn the first Ctrl-C into an event, so that no pass is torn apart; the second one raises."""
+    """Turn the first Ctrl-C into an event, so that no pass is torn apart; the second one raises.
+
+    Of runs within a run the outer one learns of it too: the inner may have been about to end.
+    """
     event = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield event  # signals only reach the main thread
@@ -33,7 +39,12 @@ def catch_interrupt() -> Iterator[threading.Event]:
         event.set()
 
     previous = signal.signal(signal.SIGINT, handle)
+    outer = _events.get(previous)
+    _events[handle] = event
     try:
         yield event
     finally:
         signal.signal(signal.SIGINT, previous)
+        del _events[handle]
+        if outer is not None and event.is_set():
+            outer.set()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 import math
-import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
@@ -15,13 +14,13 @@ import numpy as np
 from taut._jit import kernel
 from taut._lanes import aligned_zeros
 from taut.centre import MovingCentre
-from taut.checkpoint import Checkpoint, CheckpointFile
-from taut.errors import InvalidData
-from taut.interrupts import catch_interrupt, closing_all
+from taut.checkpoint import CheckpointFile
+from taut.interrupts import catch_interrupt
 from taut.problem import Problem
 from taut.result import (
     THE_OBJECTIVE,
     Certificate,
+    DualPoint,
     History,
     Record,
     Result,
@@ -29,13 +28,13 @@ from taut.result import (
     peak_memory,
     relative,
 )
-from taut.solvers import DualCoordinate, OnlineCache, Solver
+from taut.solvers import Solver
 from taut.solvers.base import Arrays, PassReport
 
 Callback = Callable[[Record], object]
 
 _log = logging.getLogger("taut")
-_DIGEST, _WEIGHTS = "data_digest", "weight_digest"  # among the arrays of a result's state
+DIGEST, WEIGHTS = "data_digest", "weight_digest"  # among the arrays of a result's state
 
 _AVERAGING = 0.2  # weight of the newest w in the running average, once it has begun
 _PRECISION = 1e-9  # relative gaps above this are never blamed on floating-point numbers
@@ -45,87 +44,6 @@ _STAGNANT = 60  # passes without a gain of 2 % before single precision is blamed
 _SINGLE = 1e-5  # relative gaps below this are beyond w in single precision
 _DRIFT = 50  # parts after which the rounding of single precision has added up in w
 _TRUST = (1e-3, 10.0)  # bounds of true over estimated gap: one wrong estimate is no lasting verdict
-
-
-def solve(
-    problem: Problem,
-    solver: Solver | None = None,
-    *,
-    tol: float = 1e-3,
-    max_iter: int = 1000,
-    time_limit: float | None = None,
-    callbacks: Iterable[Callback] = (),
-    checkpoint: Checkpoint | str | os.PathLike | None = None,
-    start: Arrays | None = None,
-    random_state: int | np.random.Generator | None = None,
-) -> Result:
-    """Solve a problem until its relative duality gap is within `tol`.
-
-    The dual value is exact after each pass; the gap is estimated from what the pass saw. When the
-    estimate is within reach of `tol`, the dual point is summed up afresh and the primal value is
-    computed by all oracles; only that ends the loop.
-
-    Parameters
-    ----------
-    problem : Problem
-    solver : Solver, optional
-        `DualCoordinate()` by default, or `OnlineCache()` where the data are not in memory.
-    tol : float, default=1e-3
-        Relative gap (P - D) / P to reach.
-    max_iter : int, default=1000
-        Passes over the blocks.
-    time_limit : float, optional
-        Seconds; the verification at the end comes on top.
-    callbacks : iterable of callables
-        Called with a `Record` after each pass; one that returns True ends training. A callback's
-        `close()`, if it has one, is called at the end.
-    checkpoint : Checkpoint or path, optional
-        Where to save the run and to resume it from.
-    start : dict of arrays, optional
-        `Result.state` of another solve of the same data, as a hot start.
-    random_state : int or Generator, optional
-
-    Returns
-    -------
-    Result
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from taut import Problem, solve
-    >>> from taut.structures import Multiclass
-    >>> problem = Problem(Multiclass(2), np.array([[1.0], [-1.0]]), np.array([0, 1]), C=10.0)
-    >>> result = solve(problem, tol=1e-6, random_state=0)
-    >>> result.w.round(3), result.certificate.status.name
-    (array([ 0.5, -0.5]), 'CONVERGED')
-    """
-    if not 0.0 <= tol < math.inf:
-        raise InvalidData(f"tol = {tol}: it must be 0 or more, and finite")
-    if max_iter < 1:
-        raise InvalidData(f"max_iter = {max_iter}: it must be at least 1")
-    if time_limit is not None and not time_limit > 0.0:
-        raise InvalidData(f"time_limit = {time_limit}: it must be positive, or None")
-    solver = solver or (DualCoordinate() if problem.in_memory else OnlineCache())
-    run = Run(problem, solver, tol, np.random.default_rng(random_state))
-    if start is not None:
-        # Planes keep the losses of their labels: with other truths the bounds would be wrong.
-        if start[_DIGEST].tobytes() != problem.data_digest:
-            raise InvalidData(
-                "the start belongs to other data: start from a solve of the same data, or from "
-                "nothing (warm_start=False)"
-            )
-        run.hot_start(start)
-    file = None
-    if checkpoint is not None:
-        digests = f"{problem.data_digest.hex()} {problem.weight_digest.hex()}"
-        file = CheckpointFile(checkpoint, f"{digests} {run.solver}")
-        saved = file.load()
-        if saved is not None:
-            run.resume(*saved)
-    callbacks = list(callbacks)
-    with closing_all(callbacks):
-        status = run.go(max_iter if problem.repeatable else 1, time_limit, callbacks, file)
-    return run.result(status)
 
 
 @kernel
@@ -147,7 +65,9 @@ class Run:
         self.rng = rng
         self.state = solver.init(problem, rng)
         self.centre = MovingCentre(self.state.w, problem.quadratic)
-        self.centre.place(self.centre.U, self.state.w)
+        self.scratch: np.ndarray | None = None
+        U = self.centre.U if self.state.at_zero else self.true_dual()[1]
+        self.centre.place(U, self.state.w)
         self.average: np.ndarray | None = None  # of w, from the third complete pass on
         self.alignment = 1.0
         self.averaged = 0
@@ -165,10 +85,10 @@ class Run:
         self.better = "w"  # of w and the running average, the one that was better last time
         self.best_w: np.ndarray | None = None
         self.best_primal = math.inf
+        self.penalty = 0.0  # the regulariser's part of it
         self.best_dual = -math.inf
         self.verified_gap = math.inf
         self.fruitless = 0
-        self.scratch: np.ndarray | None = None
         self.least_gap, self.stagnant = math.inf, 0
 
         if tol < _SINGLE:
@@ -176,9 +96,11 @@ class Run:
 
     def hot_start(self, start: Arrays) -> None:
         """Begin at the dual point of another solve; under the same weights also at its best w."""
-        same_weights = start[_WEIGHTS].tobytes() == self.problem.weight_digest
+        same_weights = start[WEIGHTS].tobytes() == self.problem.weight_digest
         self.state.hot_start(start, same_weights)
         _, U = self.true_dual()
+        if self.solver.recentring == "auto" and not same_weights:
+            self.centre.hot_start(start["best_w"], self.state.curvature())
         self.centre.place(U, self.state.w)
         if same_weights:
             self.average, self.better = start["best_w"].astype(self.state.w.dtype), "average"
@@ -305,6 +227,7 @@ class Run:
         """The bounds of what has been seen, where it cannot be looked at again."""
         self.best_dual, _ = self.true_dual()
         self.best_primal, self.best_w = max(self.state.primal, self.best_dual), self.state.w.copy()
+        self.penalty = self.problem.quadratic.value(self.wide(self.best_w))
 
     def worth_verifying(self, gap: float, primal: float) -> bool:
         """Whether the estimates let one expect a true gap within tol."""
@@ -329,10 +252,12 @@ class Run:
         primals: dict[str, float] = {}
         for name in sorted(candidates, key=lambda name: name != self.better):
             w = candidates[name]
-            primals[name] = self.problem.primal_at(self.wide(w))
+            v = self.wide(w)
+            primals[name] = self.problem.primal_at(v)
             self.oracle_calls += self.problem.n_blocks
             if primals[name] < self.best_primal:
                 self.best_primal, self.best_w = primals[name], w
+                self.penalty = self.problem.quadratic.value(v)
             # The other is rarely better by much: ask for it only where it could decide.
             if not self.tol < relative(primals[name], dual) <= 2 * self.tol:
                 break
@@ -409,16 +334,25 @@ class Run:
         if of != THE_OBJECTIVE:
             message += f" The bounds are those of {of}."
         certificate = Certificate(
-            primal, dual, self.problem.repeatable, status, message, self.oracle_calls,
+            primal, dual, self.penalty, self.problem.repeatable, status, message, self.oracle_calls,
             self.iteration, self.seconds, peak_memory(), of,
         )  # fmt: skip
         _log.info("%s primal %.6g, dual %.6g", message, primal, dual)
         assert self.best_w is not None
-        return Result(self.problem.weights(self.best_w), certificate, self.history, self.read_state)
+        return Result(
+            self.problem.weights(self.best_w), certificate, self.history, self.read_state,
+            self.read_dual_point,
+        )  # fmt: skip
+
+    def read_dual_point(self) -> DualPoint:
+        """The last dual point, which need not be the best one, summed up afresh."""
+        U = np.zeros(len(self.state.w))
+        self.state.dual_vector(U)
+        return DualPoint(self.state.loss_sum, U)
 
     def read_state(self) -> Arrays:
         """The dual point, and the data that it belongs to."""
-        digests = {_DIGEST: self.problem.data_digest, _WEIGHTS: self.problem.weight_digest}
+        digests = {DIGEST: self.problem.data_digest, WEIGHTS: self.problem.weight_digest}
         assert self.best_w is not None
         return {
             **self.state.arrays(),
@@ -453,14 +387,14 @@ class Run:
         self.centre.resume(arrays["centre"], arrays["U"], centre)
         self.rng.bit_generator.state = meta["random"]
         self.history = History.from_dict(meta["history"])
-        for name, value in meta["numbers"].items():
-            kind = type(getattr(self, name))
+        for name in _NUMBERS:
+            kind, value = type(getattr(self, name)), meta["numbers"][name]
             setattr(self, name, value == "True" if kind is bool else kind(value))
         self.aim()
 
 
 _NUMBERS = (
     "alignment", "averaged", "iteration", "parts", "summed", "recentres", "oracle_calls", "seconds",
-    "overestimate", "best_primal", "best_dual", "better", "verified_gap", "fruitless",
+    "overestimate", "best_primal", "penalty", "best_dual", "better", "verified_gap", "fruitless",
     "least_gap", "stagnant",
 )  # fmt: skip

@@ -254,12 +254,12 @@ class Planes:
         new = np.arange(len(blocks))
         self.arrays = _assemble(n, [(others, self.arrays, others), (blocks, arrays, new)])
 
-    def in_use(self) -> np.ndarray:
-        """Which blocks have weight on something else than the truth."""
+    def used(self) -> np.ndarray:
+        """How much of each block's weight is on something else than the truth."""
         blocks, places = self._live()
         others = places != self.arrays.places[blocks, SLOT]
         weight = np.where(others, self.arrays.coef[places], 0.0)
-        return np.bincount(blocks, weight, minlength=len(self.arrays.places)) > 0.0
+        return np.bincount(blocks, weight, minlength=len(self.arrays.places))
 
     def shares(self, n: int) -> list[PlaneArrays]:
         """The same planes n times, each with a part of its own of what is free in the pools.

@@ -9,9 +9,10 @@ are replaced by a regulariser and its conjugate (`taut.quadratic`).
 
 from __future__ import annotations
 
+import copy
 import functools
 import hashlib
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -81,6 +82,18 @@ class Problem:
         self.n_jobs = n_jobs
         self.block_weight = C * check_sample_weight(sample_weight, self.n_blocks)
 
+    def with_factor(self, C: float) -> Self:
+        """The same problem with another C; the data are shared."""
+        check_factor(C)
+        other = copy.copy(self)
+        other._set_factor(C)
+        return other
+
+    def _set_factor(self, C: float) -> None:
+        self.block_weight = self.block_weight * (C / self.C)
+        self.C = C
+        self.__dict__.pop("weight_digest", None)
+
     @property
     def n_blocks(self) -> int:
         """Number of blocks."""
@@ -116,7 +129,15 @@ class Problem:
 
     def primal(self, w: np.ndarray) -> float:
         """P(w), by one oracle call per block."""
-        return self.primal_at(self.data.pad(self.data.prior.scaled(np.asarray(w, np.float64))))
+        return self.primal_at(self._scaled(w))
+
+    def penalty(self, w: np.ndarray) -> float:
+        """The regulariser's part of P(w)."""
+        return self.quadratic.value(self._scaled(w))
+
+    def _scaled(self, w: np.ndarray) -> np.ndarray:
+        """The weights in the form that passes work on."""
+        return self.data.pad(self.data.prior.scaled(np.asarray(w, np.float64)))
 
     def primal_at(self, v: np.ndarray) -> float:
         """P of the weights that belong to v, of float64, in the form that passes work on."""

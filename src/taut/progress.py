@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 import sys
 import time
-from typing import TYPE_CHECKING, Protocol
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text
 
-__all__ = ["ProgressLine", "progress_line"]
+__all__ = ["ProgressLine", "WalkLine", "WalkRecord", "progress_line", "walk_line"]
+
+News = TypeVar("News")
 
 _REFRESH_SECONDS = 0.1
 
@@ -38,32 +41,30 @@ class _Record(Protocol):
     def oracle_calls(self) -> int: ...
 
 
-class ProgressLine:
-    """Callback that redraws one line per pass: objectives, gap against tolerance, speed, time.
-
-    A gap that is an estimate is marked ``~``; a value that the solver does not have is ``-``. The
-    last line stays on the terminal after `close`.
+class LiveLine(ABC, Generic[News]):
+    """Callback that redraws one line for what it is called with; the last one stays after `close`.
 
     Parameters
     ----------
-    tol : float
-        Relative gap at which training stops.
     console : rich.console.Console, optional
         Where to draw; standard error by default.
     """
 
-    def __init__(self, tol: float, *, console: Console | None = None) -> None:
+    def __init__(self, *, console: Console | None = None) -> None:
         # Importing rich takes longer than importing taut, and most fits are silent.
         from rich.console import Console
 
-        self.tol = tol
         self._console = Console(stderr=True) if console is None else console
         self._live: Live | None = None
-        self._latest: _Record | None = None
+        self._latest: News | None = None
         self._drawn = -math.inf
 
-    def __call__(self, record: _Record) -> None:
-        """Take the record of a pass; redraw unless the last drawing is too recent."""
+    @abstractmethod
+    def _line(self, record: News) -> Text:
+        """What to draw."""
+
+    def __call__(self, record: News) -> None:
+        """Take what is new; redraw unless the last drawing is too recent."""
         self._latest = record
         now = time.monotonic()
         if now - self._drawn < _REFRESH_SECONDS:
@@ -78,13 +79,31 @@ class ProgressLine:
         self._live.update(self._line(record), refresh=True)
 
     def close(self) -> None:
-        """Draw the last record and give the terminal back. Further calls do nothing."""
+        """Draw what was last new and give the terminal back. Further calls do nothing."""
         live, self._live = self._live, None
         if live is None or self._latest is None:
             return
         live.update(self._line(self._latest))
         live.stop()
         self._drawn = -math.inf
+
+
+class ProgressLine(LiveLine[_Record]):
+    """One line per pass: objectives, gap against tolerance, speed, time.
+
+    A gap that is an estimate is marked ``~``; a value that the solver does not have is ``-``.
+
+    Parameters
+    ----------
+    tol : float
+        Relative gap at which training stops.
+    console : rich.console.Console, optional
+        Where to draw; standard error by default.
+    """
+
+    def __init__(self, tol: float, *, console: Console | None = None) -> None:
+        super().__init__(console=console)
+        self.tol = tol
 
     def _line(self, record: _Record) -> Text:
         from rich.text import Text
@@ -106,6 +125,35 @@ class ProgressLine:
         )
 
 
+class WalkRecord(NamedTuple):
+    """How far a walk over C has come; `fold` is empty where there is but one."""
+
+    fold: str
+    C: float
+    C_min: float
+    C_max: float
+    points: int
+    gap: float
+    seconds: float
+
+
+class WalkLine(LiveLine[WalkRecord]):
+    """One line per solve of a regularisation path: how far it has come, the gap it proves, time."""
+
+    def _line(self, record: WalkRecord) -> Text:
+        from rich.text import Text
+
+        span = math.log(record.C_max / record.C_min)
+        done = math.log(record.C / record.C_min) / span if span > 0.0 else 1.0
+        return Text(
+            f"{record.fold}C {record.C:.3g} of {record.C_min:g} .. {record.C_max:g}  {done:.0%}  "
+            f"{record.points} solves  gap {_number(record.gap, '.1e')}  "
+            f"{_duration(record.seconds)}",
+            no_wrap=True,
+            overflow="crop",
+        )
+
+
 def progress_line(verbose: int, tol: float) -> ProgressLine | None:
     """Return a `ProgressLine` if one was asked for and somebody can see it, else None.
 
@@ -121,10 +169,17 @@ def progress_line(verbose: int, tol: float) -> ProgressLine | None:
     ProgressLine or None
         None also when standard error is not a terminal, so that log files stay clean.
     """
+    return ProgressLine(tol) if _is_seen(verbose) else None
+
+
+def walk_line(verbose: int) -> WalkLine | None:
+    """Return a `WalkLine` if one was asked for and somebody can see it, else None."""
+    return WalkLine() if _is_seen(verbose) else None
+
+
+def _is_seen(verbose: int) -> bool:
     # Standard error is None under interpreters without a console, such as pythonw.
-    if verbose < 1 or sys.stderr is None or not sys.stderr.isatty():
-        return None
-    return ProgressLine(tol)
+    return verbose >= 1 and sys.stderr is not None and sys.stderr.isatty()
 
 
 def _number(value: float, spec: str) -> str:

@@ -8,7 +8,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -58,6 +58,9 @@ class Certificate:
     ----------
     primal, dual : float
         P(w) = 1/2 |w|^2 + sum_i C_i hinge_i(w) at the returned w, and a lower bound on its minimum.
+    penalty : float
+        The regulariser's part of `primal`. The rest is C times the summed losses of w, so that
+        penalty + (primal - penalty) C' / C is what w costs at any other C'.
     exact : bool
         Whether both come from exact oracles over all blocks. An inexact certificate is an estimate.
     status, message : Status, str
@@ -74,13 +77,14 @@ class Certificate:
     Examples
     --------
     >>> from taut import Certificate, Status
-    >>> certificate = Certificate(10.0, 9.99, True, Status.CONVERGED, "", 5, 1, 0.1, None)
+    >>> certificate = Certificate(10.0, 9.99, 4.0, True, Status.CONVERGED, "", 5, 1, 0.1, None)
     >>> round(certificate.gap, 6), round(certificate.relative_gap, 6)
     (0.01, 0.001)
     """
 
     primal: float
     dual: float
+    penalty: float
     exact: bool
     status: Status
     message: str
@@ -225,6 +229,16 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
+class DualPoint(NamedTuple):
+    """Feasible dual variables, summed up: sum a loss, and U = sum a psi where passes work on it.
+
+    D = loss_sum - g*(U). Sums of dual points are those of the summed dual variables.
+    """
+
+    loss_sum: float
+    U: np.ndarray
+
+
 @dataclass(frozen=True)
 class Result:
     """The outcome of `taut.loop`.
@@ -239,12 +253,15 @@ class Result:
         The dual state, from which another solve can start (`start=`).
     read_state : callable
         Makes `state`.
+    read_dual_point : callable
+        Sums up the dual variables.
     """
 
     w: np.ndarray
     certificate: Certificate
     history: History
     read_state: Callable[[], dict[str, np.ndarray]] = field(repr=False)
+    read_dual_point: Callable[[], DualPoint] = field(repr=False)
 
     @functools.cached_property
     def state(self) -> dict[str, np.ndarray]:

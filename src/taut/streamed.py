@@ -102,6 +102,9 @@ class StreamedProblem(Problem):
         chunk = as_chunk(problem.X, problem.y, weight, as_list=as_list)
         return cls(problem.structure, Held(chunk), problem.C, problem.n_jobs, problem.regularizer)
 
+    def _set_factor(self, C: float) -> None:
+        self.C = C
+
     @property
     def n_blocks(self) -> int:
         """Number of blocks; 0 while it is not known."""

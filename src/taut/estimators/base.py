@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral, Real
-from typing import Any, Self, TypeVar, dataclass_transform
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar, dataclass_transform
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -19,14 +20,14 @@ from taut.checkpoint import Checkpoint
 from taut.data.arrays import Matrix, as_matrix
 from taut.errors import InvalidData, InvalidFile, InvalidType, NotConverged
 from taut.estimators.priors import CoefRegularizer
-from taut.loop import solve
 from taut.problem import Problem
 from taut.progress import progress_line
-from taut.result import Certificate, History, Record, Rounds, Status
+from taut.result import Certificate, DualPoint, History, Record, Rounds, Status
 from taut.solvers import SOLVERS, Solver
+from taut.solving import solve
 
 _KIND = "model"
-_KEPT = ("_state", "_online")  # what a fit may leave beside its fitted attributes
+_KEPT = ("_state", "_online", "_end")  # what a fit may leave beside its fitted attributes
 _WARNED = (Status.MAX_ITER, Status.TIME_LIMIT, Status.MAX_ROUNDS)
 
 TRAINING_PARAMETERS = """C : float, default=1.0
@@ -66,6 +67,13 @@ FITTED_ATTRIBUTES = """certificate_ : Certificate
         A record of each pass.
     n_iter_ : int
         Number of passes."""
+
+
+class End(NamedTuple):
+    """Where a fit ended, for others of the same data to go on from."""
+
+    problem: Problem
+    dual_point: DualPoint
 
 
 T = TypeVar("T")
@@ -123,6 +131,9 @@ class StructuralEstimator(BaseEstimator):
     warm_start: bool = False
     callbacks: Sequence[Callable[[Record], object]] = ()
     checkpoint: Checkpoint | str | os.PathLike | None = None
+
+    #: Whether a fit leaves its `End`, which holds all data.
+    _keeps_end: ClassVar[bool] = False
 
     def _matrix(self, X: Any, *, finite: bool = True) -> Matrix:
         """X, checked, with the features that fit saw."""
@@ -206,6 +217,8 @@ class StructuralEstimator(BaseEstimator):
         # Whoever interrupts a fit is told to go on with warm_start=True, and may set it only then.
         if self.warm_start or result.certificate.status is Status.INTERRUPTED:
             fitted["_state"] = result.state
+        if self._keeps_end:
+            fitted["_end"] = End(problem, result.read_dual_point())
         return result.w, fitted
 
     @staticmethod
@@ -226,6 +239,29 @@ class StructuralEstimator(BaseEstimator):
         if certificate.status in _WARNED:
             warnings.warn(certificate.message, NotConverged, stacklevel=3)
         return self
+
+    def _copy(self, **parameters: Any) -> Self:
+        """The same model with other parameters, without what a next fit would start from."""
+        other = copy.copy(self).set_params(**parameters)
+        for name in (*_KEPT, "_keeps_end"):
+            other.__dict__.pop(name, None)
+        return other
+
+    def _walk(self, C: float) -> Self:
+        """A model of the same data at another C, from where this one ended (`_keeps_end`)."""
+        other = copy.copy(self).set_params(C=C)
+        w, fitted = other._solve(self._end.problem.with_factor(C), other._options())
+        return other._with_weights(w, fitted)
+
+    def _with_weights(self, w: np.ndarray, fitted: dict[str, Any]) -> Self:
+        """Take w and what is known about it; all else that a fit learned stays."""
+        facts = {name: value for name, value in vars(self).items() if name.endswith("_")}
+        return self._keep(facts | self._attributes(w, self._coef_shape()) | fitted)
+
+    def _coef_shape(self) -> tuple[int, int] | None:
+        """What `_attributes` was given when the model was fitted."""
+        rows = np.atleast_2d(self.coef_)
+        return rows.shape[0], rows.shape[1]
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the fitted model to one file: safetensors with JSON metadata and a SHA-256.

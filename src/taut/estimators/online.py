@@ -16,8 +16,8 @@ from taut.data.labels import as_label_sequences
 from taut.data.source import Source
 from taut.errors import InvalidData
 from taut.estimators.base import StructuralEstimator, estimator
-from taut.feeding import OnlineRun
 from taut.solvers import OnlineCache
+from taut.solving import OnlineRun
 from taut.streamed import StreamedProblem
 
 

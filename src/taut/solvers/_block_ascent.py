@@ -23,6 +23,7 @@ from taut.solvers.base import Arrays, DualState, KeepGoing, PassReport, Solver
 
 _SECONDS_BETWEEN_QUESTIONS = 0.1
 _NEVER = 2**62  # a pass that does not come
+_USED_UP = 1.0 - 1e-6  # share of a block's weight from which the truth has nothing left
 
 
 class Sweep(NamedTuple):
@@ -46,6 +47,7 @@ class CoordinateState(DualState):
     def __init__(self, duals: BlockDual, w: np.ndarray, rng: np.random.Generator) -> None:
         n = len(duals.weight)
         self.duals = duals
+        self.at_zero = duals.at_zero
         self.rng = rng
         self.w = w
         self.passes = 0
@@ -137,14 +139,21 @@ class CoordinateState(DualState):
         self.duals.restore(arrays, np.ones(len(self.gap)))
 
     def hot_start(self, arrays: Arrays, same_weights: bool) -> None:
-        """The dual point of `arrays`, scaled block by block to these weights."""
+        """The dual point of `arrays`, scaled block by block to these weights.
+
+        Blocks that had not used up what they were allowed keep what they have where more is
+        allowed: that is near to where they will be, and scaled it would be too much.
+        """
         if "weight" not in arrays:
             raise InvalidData(
                 "the start was made by a solver that keeps some blocks only: start from a solve "
                 "with dual_coordinate, or from nothing (warm_start=False)"
             )
         old = arrays["weight"]
-        self.duals.restore(arrays, self.duals.weight / np.where(old > 0.0, old, 1.0))
+        growth = self.duals.weight / np.where(old > 0.0, old, 1.0)
+        self.duals.restore(arrays, np.ones(len(old)))
+        at_bound = self.duals.used() >= _USED_UP * old
+        self.duals.restore(arrays, np.where(at_bound, growth, np.minimum(growth, 1.0)))
         self.duals.complete()
 
 

@@ -71,6 +71,8 @@ class DualState(ABC):
     excess: float = 0.0
     #: The relative gap, as passes estimate it, that the run is to reach.
     tol: float = 0.0
+    #: Whether the first dual point is a = 0, with U = 0.
+    at_zero: bool = True
 
     @property
     @abstractmethod

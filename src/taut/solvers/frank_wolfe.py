@@ -38,8 +38,9 @@ class FrankWolfe(BlockAscent):
         Batches need the means of labels, and are of the plain variant.
     sampling : {"permutation", "gap"}, default="permutation"
         Each block once in random order, or as many draws with odds proportional to the gap.
-    recentring : float or "auto", default=0.0
-        Strength of the moving centre, as for `DualCoordinate`; the published algorithm has none.
+    recentring : float or "auto", default="auto"
+        Strength of the moving centre, as for `DualCoordinate`. The published algorithm has none: 0
+        switches it off, and the dual then never falls.
 
     Examples
     --------
@@ -58,7 +59,7 @@ class FrankWolfe(BlockAscent):
     variant: str = "plain"
     update: str = "block"
     sampling: str = "permutation"
-    recentring: float | str = 0.0
+    recentring: float | str = "auto"
 
     def __post_init__(self) -> None:
         check_update(self.update, self.sampling)

@@ -43,8 +43,9 @@ class PartialLinearization(BlockAscent):
         A step for each block (Algorithm 2), or one for all of them (Algorithm 1).
     sampling : {"permutation", "gap"}, default="permutation"
         Each block once in random order, or as many draws with odds proportional to the gap.
-    recentring : float or "auto", default=0.0
-        Strength of the moving centre, as for `DualCoordinate`; the published algorithms have none.
+    recentring : float or "auto", default="auto"
+        Strength of the moving centre, as for `DualCoordinate`. The published algorithms have none:
+        0 switches it off, and the dual then never falls.
 
     Examples
     --------
@@ -64,7 +65,7 @@ class PartialLinearization(BlockAscent):
     step: str = "exact"
     update: str = "block"
     sampling: str = "permutation"
-    recentring: float | str = 0.0
+    recentring: float | str = "auto"
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.temperature < np.inf:
@@ -100,7 +101,7 @@ class ExponentiatedGradient(PartialLinearization):
     ----------
     temperature : float, default=1.0
     step, update, sampling, recentring
-        As for `PartialLinearization`.
+        As for `PartialLinearization`, but without a centre by default.
 
     Examples
     --------
@@ -118,3 +119,4 @@ class ExponentiatedGradient(PartialLinearization):
 
     temperature: float = 1.0
     step: str = "exponentiated"
+    recentring: float | str = 0.0

@@ -37,6 +37,8 @@ class BlockDual(ABC):
 
     #: Whether visits without the oracle, over the planes already found, are possible.
     cached_visits: ClassVar[bool] = True
+    #: Whether all weight is on the truths at first, and U = 0.
+    at_zero: ClassVar[bool] = True
 
     def __init__(self, data: CompiledData | PythonData, weight: np.ndarray, n_jobs: int) -> None:
         self.data = data
@@ -134,8 +136,12 @@ class BlockDual(ABC):
         """Do what visits leave to the end of a pass over all blocks."""
 
     @abstractmethod
+    def used(self) -> np.ndarray:
+        """How much of each block's weight is on something else than the truth."""
+
     def in_use(self) -> np.ndarray:
         """Which blocks have weight on something else than the truth."""
+        return self.used() > 0.0
 
     @abstractmethod
     def take(self, blocks: np.ndarray) -> Arrays:
@@ -191,8 +197,8 @@ class PlaneDual(BlockDual):
     def complete(self):
         self.planes.complete(self.weight)
 
-    def in_use(self):
-        return self.planes.in_use()
+    def used(self):
+        return self.planes.used()
 
     def take(self, blocks):
         return dict(self.planes.take(blocks)._asdict())

@@ -170,14 +170,14 @@ class EnumeratedDual(BlockDual):
     def complete(self):
         self._give_truths(np.maximum(self.weight - self.alpha.sum(axis=1), 0.0))
 
-    def in_use(self):
+    def used(self):
         among = np.flatnonzero(self.truth_place >= 0)
         total = self.alpha.sum(axis=1)
         total[among] = 0.0
         for k in range(self.alpha.shape[1]):
             others = among[self.truth_place[among] != k]
             total[others] += self.alpha[others, k]
-        return total > 0.0
+        return total
 
     def take(self, blocks):
         return {"alpha": self.alpha[blocks]}

@@ -178,6 +178,7 @@ class MarginalDual(BlockDual):
     """
 
     cached_visits = False
+    at_zero = False
     data: CompiledData
 
     def __init__(
@@ -265,8 +266,8 @@ class MarginalDual(BlockDual):
     def complete(self):
         """Nothing is lacking: means are of weight 1."""
 
-    def in_use(self):
-        return self.weight > 0.0
+    def used(self):
+        return self.weight  # no label ever has nothing
 
     def take(self, blocks):
         return {"mean": self.means[ranges(self.offsets[blocks], self._sizes(blocks))]}

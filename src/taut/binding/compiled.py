@@ -1,25 +1,20 @@
-"""Oracles bound to data: loops over batches of blocks with the oracles inside, and threads.
-
-A structure is compiled or plain Python, and `bind` gives either a form that the rest of the library
-works with: hinges of all blocks at some weights, predictions, latent parts.
-"""
+"""Compiled structures bound to data: loops over blocks with the oracles inside."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from taut._jit import specialise
 from taut._lanes import aligned_zeros
-from taut.errors import InvalidData, MissingOracle
+from taut.binding.threads import in_threads, numbered_ranges
+from taut.errors import MissingOracle
 from taut.m_best import best_labels, candidates
 from taut.marginals import check_temperature, position_marginals, truth_log_likelihoods
 from taut.regularizer import FEW_LABELS, Prior, Regularizer, curvature_rises, through_scaling
-from taut.structures.base import Blocks, CompiledStructure, Oracles, Structure, bounded_argmax
+from taut.structures.base import Blocks, CompiledStructure, Oracles
 
 
 def _hinges(oracles):
@@ -288,167 +283,3 @@ class CompiledData:
             kernel(data, blocks.offsets, padded, work, first, last, *arguments())
 
         in_threads(run, *numbered_ranges(self.n_blocks, n_jobs))
-
-
-def _plain(data: Any) -> Any:
-    """Data as it is indexed by number: a data frame is by name."""
-    return data.to_numpy() if hasattr(data, "to_numpy") else data
-
-
-class PythonData:
-    """A plain-Python structure bound to data; its weights have no padding."""
-
-    dtype = np.float64
-
-    def __init__(
-        self,
-        structure: Structure,
-        X: Any,
-        y: Any = None,
-        regularizer: Regularizer | Prior | None = None,
-    ) -> None:
-        self.structure = structure
-        self.X, self.truth = _plain(X), _plain(y)
-        self.n_blocks = len(X)
-        if self.n_blocks == 0:
-            raise InvalidData("X has 0 sample(s), a minimum of 1 is required: give some examples")
-        if y is not None and len(y) != len(X):
-            raise InvalidData(f"X has {len(X)} examples, y has {len(y)}: give one label to each")
-        if isinstance(structure, Structure):
-            self.X = structure.examples(self.X, self.truth)
-        if y is None:
-            return
-        self.n_features = self.size = self.reads = len(self.features(0, self.truth[0]))
-        self.prior = (regularizer or Regularizer()).check(self.n_features)
-
-    @staticmethod
-    def pad(w: np.ndarray) -> np.ndarray:
-        """The weights as they are."""
-        return w
-
-    unpad = pad
-
-    def arrays(self) -> Iterator[np.ndarray]:
-        """The features of the truths."""
-        for i in range(self.n_blocks):
-            yield self.features(i, self.truth[i])
-
-    def features(self, i: int, label: Any) -> np.ndarray:
-        """phi(x_i, label), checked."""
-        features = np.asarray(self.structure.features(self.X[i], label), dtype=np.float64)
-        if features.ndim != 1:
-            raise InvalidData(
-                f"{type(self.structure).__name__}.features of example {i} has shape "
-                f"{features.shape}: return a 1-D array"
-            )
-        if len(features) != getattr(self, "n_features", len(features)):
-            raise InvalidData(
-                f"{type(self.structure).__name__}.features of example {i} has {len(features)} "
-                f"values for label {label!r}, {self.n_features} for the truth of example 0: return "
-                "arrays of one length"
-            )
-        if not np.isfinite(features).all():
-            raise InvalidData(
-                f"{type(self.structure).__name__}.features of example {i} contains NaN or "
-                "infinity: check the example, and what features makes of it"
-            )
-        return features
-
-    def plane(self, i: int, label: Any) -> tuple[np.ndarray, float]:
-        """psi, in the scaled space, and loss of a label of block i."""
-        truth = self.truth[i]
-        loss = float(self.structure.loss(truth, label))
-        if not 0.0 <= loss < np.inf:
-            raise InvalidData(
-                f"{type(self.structure).__name__}.loss of example {i} is {loss}: losses are >= 0 "
-                "and finite"
-            )
-        return self.prior.plane(self.features(i, truth) - self.features(i, label)), loss
-
-    def worst(self, i: int, v: np.ndarray) -> tuple[np.ndarray, float, float]:
-        """psi and loss of the label that the loss-augmented oracle finds, and its error.
-
-        The error is how far the largest violation may at most lie above that of the label.
-        """
-        w = self.prior.weights(v)
-        label, error = bounded_argmax(self.structure, self.X[i], w, self.truth[i])
-        if not 0.0 <= error < np.inf:
-            raise InvalidData(
-                f"{type(self.structure).__name__}.bounded_argmax of example {i} returns the error "
-                f"{error}: errors are >= 0 and finite"
-            )
-        return *self.plane(i, label), error
-
-    def point(self, v: np.ndarray) -> np.ndarray:
-        """Where planes are to be evaluated: v within its bounds."""
-        return v if self.prior.trivial else np.maximum(v, self.prior.lower())
-
-    def hinges(self, w: np.ndarray, n_jobs: int = 1, loss_weight: float = 1.0) -> np.ndarray:
-        """The largest violation of each block at w, from above where the oracle is not exact.
-
-        Python holds the GIL, and its oracles weigh no losses: the last two have no effect.
-        """
-        worst, point = (self.worst(i, w) for i in range(self.n_blocks)), self.point(w)
-        return np.array([max(loss - psi @ point + error, 0.0) for psi, loss, error in worst])
-
-    def predict(self, w: np.ndarray, n_jobs: int = 1) -> list[Any]:
-        """The highest scoring label of each block."""
-        return [self.structure.argmax(x, w) for x in self.X]
-
-    def prediction_losses(self, w: np.ndarray) -> np.ndarray:
-        """The loss of each block's prediction against its truth."""
-        pairs = zip(self.truth, self.predict(w), strict=True)
-        return np.array([self.structure.loss(truth, label) for truth, label in pairs])
-
-    def n_changed(self, other: Any) -> int:
-        """Blocks whose truth has other features in other data of the same blocks."""
-        pairs = zip(self.arrays(), other.arrays(), strict=True)
-        return sum(not np.array_equal(mine, others) for mine, others in pairs)
-
-
-def bind(
-    structure: Structure | CompiledStructure,
-    X: Any,
-    y: Any = None,
-    regularizer: Regularizer | Prior | None = None,
-    room: Room | None = None,
-) -> CompiledData | PythonData:
-    """Structure and data together; without y, for prediction only."""
-    if isinstance(structure, CompiledStructure):
-        return CompiledData(structure, structure.encode(X, y), regularizer, room)
-    return PythonData(structure, X, y, regularizer)
-
-
-def complete(
-    structure: Any, X: Any, y: Any, w: np.ndarray | None = None, n_jobs: int = 1
-) -> Sequence[Any]:
-    """The truths y with their best latent parts under w; with a first guess without w."""
-    if isinstance(structure, CompiledStructure):
-        return (
-            y if w is None else CompiledData(structure, structure.encode(X, y)).completed(w, n_jobs)
-        )
-    if len(y) != len(X):
-        raise InvalidData(f"X has {len(X)} examples, y has {len(y)}: give one label to each")
-    pairs = zip(_plain(X), _plain(y), strict=True)
-    guess = () if w is None else (w,)
-    return [structure.complete(x, truth, *guess) for x, truth in pairs]
-
-
-@functools.cache
-def _pool(n_jobs: int) -> ThreadPoolExecutor:
-    """Threads that stay: starting them takes longer than a small pass."""
-    return ThreadPoolExecutor(n_jobs, thread_name_prefix="taut")
-
-
-def in_threads(run: Callable[..., Any], *arguments: Iterable[Any]) -> list[Any]:
-    """As list(map(run, *arguments)), all calls at once; they should run without the GIL."""
-    calls = list(zip(*arguments, strict=True))
-    if len(calls) == 1:
-        return [run(*calls[0])]
-    return list(_pool(len(calls)).map(lambda call: run(*call), calls))
-
-
-def numbered_ranges(n: int, n_jobs: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Number, first and last + 1 of up to n_jobs ranges that cover 0..n."""
-    edges = np.linspace(0, n, min(n, n_jobs) + 1).astype(int)
-    return np.arange(len(edges) - 1), edges[:-1], edges[1:]

@@ -1,0 +1,49 @@
+"""Oracles bound to data: the only place where the two meet.
+
+A structure is compiled or plain Python, and `bind` gives either a form that the rest of the library
+works with: hinges of all blocks at some weights, predictions, latent parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from taut.binding.compiled import CompiledData, Room
+from taut.binding.plain import PythonData, plain
+from taut.binding.threads import in_threads
+from taut.errors import InvalidData
+from taut.regularizer import Prior, Regularizer
+from taut.structures.base import CompiledStructure, Structure
+
+__all__ = ["CompiledData", "PythonData", "Room", "bind", "complete", "in_threads"]
+
+
+def bind(
+    structure: Structure | CompiledStructure,
+    X: Any,
+    y: Any = None,
+    regularizer: Regularizer | Prior | None = None,
+    room: Room | None = None,
+) -> CompiledData | PythonData:
+    """Structure and data together; without y, for prediction only."""
+    if isinstance(structure, CompiledStructure):
+        return CompiledData(structure, structure.encode(X, y), regularizer, room)
+    return PythonData(structure, X, y, regularizer)
+
+
+def complete(
+    structure: Any, X: Any, y: Any, w: np.ndarray | None = None, n_jobs: int = 1
+) -> Sequence[Any]:
+    """The truths y with their best latent parts under w; with a first guess without w."""
+    if isinstance(structure, CompiledStructure):
+        return (
+            y if w is None else CompiledData(structure, structure.encode(X, y)).completed(w, n_jobs)
+        )
+    if len(y) != len(X):
+        raise InvalidData(f"X has {len(X)} examples, y has {len(y)}: give one label to each")
+    pairs = zip(plain(X), plain(y), strict=True)
+    guess = () if w is None else (w,)
+    return [structure.complete(x, truth, *guess) for x, truth in pairs]

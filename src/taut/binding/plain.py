@@ -1,0 +1,128 @@
+"""Plain-Python structures bound to data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from taut.errors import InvalidData
+from taut.regularizer import Prior, Regularizer
+from taut.structures.base import Structure, bounded_argmax
+
+
+def plain(data: Any) -> Any:
+    """Data as it is indexed by number: a data frame is by name."""
+    return data.to_numpy() if hasattr(data, "to_numpy") else data
+
+
+class PythonData:
+    """A plain-Python structure bound to data; its weights have no padding."""
+
+    dtype = np.float64
+
+    def __init__(
+        self,
+        structure: Structure,
+        X: Any,
+        y: Any = None,
+        regularizer: Regularizer | Prior | None = None,
+    ) -> None:
+        self.structure = structure
+        self.X, self.truth = plain(X), plain(y)
+        self.n_blocks = len(X)
+        if self.n_blocks == 0:
+            raise InvalidData("X has 0 sample(s), a minimum of 1 is required: give some examples")
+        if y is not None and len(y) != len(X):
+            raise InvalidData(f"X has {len(X)} examples, y has {len(y)}: give one label to each")
+        if isinstance(structure, Structure):
+            self.X = structure.examples(self.X, self.truth)
+        if y is None:
+            return
+        self.n_features = self.size = self.reads = len(self.features(0, self.truth[0]))
+        self.prior = (regularizer or Regularizer()).check(self.n_features)
+
+    @staticmethod
+    def pad(w: np.ndarray) -> np.ndarray:
+        """The weights as they are."""
+        return w
+
+    unpad = pad
+
+    def arrays(self) -> Iterator[np.ndarray]:
+        """The features of the truths."""
+        for i in range(self.n_blocks):
+            yield self.features(i, self.truth[i])
+
+    def features(self, i: int, label: Any) -> np.ndarray:
+        """phi(x_i, label), checked."""
+        features = np.asarray(self.structure.features(self.X[i], label), dtype=np.float64)
+        if features.ndim != 1:
+            raise InvalidData(
+                f"{type(self.structure).__name__}.features of example {i} has shape "
+                f"{features.shape}: return a 1-D array"
+            )
+        if len(features) != getattr(self, "n_features", len(features)):
+            raise InvalidData(
+                f"{type(self.structure).__name__}.features of example {i} has {len(features)} "
+                f"values for label {label!r}, {self.n_features} for the truth of example 0: return "
+                "arrays of one length"
+            )
+        if not np.isfinite(features).all():
+            raise InvalidData(
+                f"{type(self.structure).__name__}.features of example {i} contains NaN or "
+                "infinity: check the example, and what features makes of it"
+            )
+        return features
+
+    def plane(self, i: int, label: Any) -> tuple[np.ndarray, float]:
+        """psi, in the scaled space, and loss of a label of block i."""
+        truth = self.truth[i]
+        loss = float(self.structure.loss(truth, label))
+        if not 0.0 <= loss < np.inf:
+            raise InvalidData(
+                f"{type(self.structure).__name__}.loss of example {i} is {loss}: losses are >= 0 "
+                "and finite"
+            )
+        return self.prior.plane(self.features(i, truth) - self.features(i, label)), loss
+
+    def worst(self, i: int, v: np.ndarray) -> tuple[np.ndarray, float, float]:
+        """psi and loss of the label that the loss-augmented oracle finds, and its error.
+
+        The error is how far the largest violation may at most lie above that of the label.
+        """
+        w = self.prior.weights(v)
+        label, error = bounded_argmax(self.structure, self.X[i], w, self.truth[i])
+        if not 0.0 <= error < np.inf:
+            raise InvalidData(
+                f"{type(self.structure).__name__}.bounded_argmax of example {i} returns the error "
+                f"{error}: errors are >= 0 and finite"
+            )
+        return *self.plane(i, label), error
+
+    def point(self, v: np.ndarray) -> np.ndarray:
+        """Where planes are to be evaluated: v within its bounds."""
+        return v if self.prior.trivial else np.maximum(v, self.prior.lower())
+
+    def hinges(self, w: np.ndarray, n_jobs: int = 1, loss_weight: float = 1.0) -> np.ndarray:
+        """The largest violation of each block at w, from above where the oracle is not exact.
+
+        Python holds the GIL, and its oracles weigh no losses: the last two have no effect.
+        """
+        worst, point = (self.worst(i, w) for i in range(self.n_blocks)), self.point(w)
+        return np.array([max(loss - psi @ point + error, 0.0) for psi, loss, error in worst])
+
+    def predict(self, w: np.ndarray, n_jobs: int = 1) -> list[Any]:
+        """The highest scoring label of each block."""
+        return [self.structure.argmax(x, w) for x in self.X]
+
+    def prediction_losses(self, w: np.ndarray) -> np.ndarray:
+        """The loss of each block's prediction against its truth."""
+        pairs = zip(self.truth, self.predict(w), strict=True)
+        return np.array([self.structure.loss(truth, label) for truth, label in pairs])
+
+    def n_changed(self, other: Any) -> int:
+        """Blocks whose truth has other features in other data of the same blocks."""
+        pairs = zip(self.arrays(), other.arrays(), strict=True)
+        return sum(not np.array_equal(mine, others) for mine, others in pairs)

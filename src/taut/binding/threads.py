@@ -1,0 +1,30 @@
+"""Calls that run at once, without the GIL."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+
+@functools.cache
+def _pool(n_jobs: int) -> ThreadPoolExecutor:
+    """Threads that stay: starting them takes longer than a small pass."""
+    return ThreadPoolExecutor(n_jobs, thread_name_prefix="taut")
+
+
+def in_threads(run: Callable[..., Any], *arguments: Iterable[Any]) -> list[Any]:
+    """As list(map(run, *arguments)), all calls at once; they should run without the GIL."""
+    calls = list(zip(*arguments, strict=True))
+    if len(calls) == 1:
+        return [run(*calls[0])]
+    return list(_pool(len(calls)).map(lambda call: run(*call), calls))
+
+
+def numbered_ranges(n: int, n_jobs: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Number, first and last + 1 of up to n_jobs ranges that cover 0..n."""
+    edges = np.linspace(0, n, min(n, n_jobs) + 1).astype(int)
+    return np.arange(len(edges) - 1), edges[:-1], edges[1:]

@@ -1,0 +1,162 @@
+"""Cross-validation over all C of a range: a path for each fold, scored on a common grid."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.metrics import check_scoring
+from sklearn.model_selection import check_cv
+from sklearn.utils import _safe_indexing
+
+from taut.errors import InvalidData
+from taut.interrupts import closing_all
+from taut.progress import walk_line
+from taut.regularization_path import Path, check_path
+from taut.walk import Walk
+
+
+class PathCV:
+    """What `taut.path_cv` returns.
+
+    Attributes
+    ----------
+    Cs : ndarray of shape (n_points,)
+        The grid.
+    scores : ndarray of shape (n_points, n_folds)
+        Of the models that the folds' paths have at each C, on what the fold holds out.
+    mean, standard_error : ndarray of shape (n_points,)
+        Over the folds.
+    best_C_ : float
+        The smallest C of the grid with the highest mean score.
+    best_score_ : float
+    best_estimator_ : estimator
+        Fitted to all data at `best_C_`, with the `tol` of the estimator that was given.
+    paths : list of Path
+        Of the folds.
+    """
+
+    best_estimator_: Any
+
+    def __init__(self, Cs: np.ndarray, scores: np.ndarray, paths: list[Path]) -> None:
+        self.Cs, self.scores, self.paths = Cs, scores, paths
+        n_folds = scores.shape[1]
+        self.mean = scores.mean(axis=1)
+        self.standard_error = scores.std(axis=1, ddof=1) / np.sqrt(n_folds)
+        best = int(np.argmax(self.mean))
+        self.best_C_, self.best_score_ = float(Cs[best]), float(self.mean[best])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The grid, the scores and the choice, as JSON values."""
+        return {
+            "Cs": self.Cs.tolist(),
+            "scores": self.scores.tolist(),
+            "best_C": self.best_C_,
+            "best_score": self.best_score_,
+        }
+
+    def __str__(self) -> str:
+        rows = zip(self.Cs, self.mean, self.standard_error, strict=True)
+        lines = [
+            f"{C:>10.4g}{mean:>10.4f} +- {error:.4f}" + ("  <- best" if self.best_C_ == C else "")
+            for C, mean, error in rows
+        ]
+        return "\n".join([f"{'C':>10}{'score':>10}", *lines])
+
+
+def path_cv(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    C_min: float,
+    C_max: float,
+    *,
+    gap: float = 0.01,
+    cv: Any = 5,
+    scoring: str | Callable[..., float] | None = None,
+    n_points: int = 50,
+    sample_weight: Any = None,
+    verbose: int = 1,
+) -> PathCV:
+    """Choose C by cross-validation, with one path for each fold instead of a fit for each C.
+
+    Parameters
+    ----------
+    estimator, X, y, C_min, C_max, gap
+        As for `taut.path`. Sequences and other examples are given as lists, which are split.
+    cv : int, splitter or iterable, default=5
+        As for scikit-learn's `cross_val_score`. Classes of rows are stratified.
+    scoring : str or callable, optional
+        As for scikit-learn; the estimator's `score` by default.
+    n_points : int, default=50
+        C at which the paths are scored, from `C_min` to `C_max` with equal ratios.
+    sample_weight : array of shape (n_examples,), optional
+        For training; scores are without weights.
+    verbose : int, default=1
+        1 shows a line of progress in a terminal.
+
+    Returns
+    -------
+    PathCV
+
+    Raises
+    ------
+    KeyboardInterrupt
+        After Ctrl-C: some folds alone tell nothing about the best C.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> import taut
+    >>> X, y = load_iris(return_X_y=True)
+    >>> search = taut.path_cv(taut.MulticlassSVM(random_state=0), X, y, 1e-3, 1.0, gap=0.1, cv=3)
+    >>> search.best_score_ > 0.9, search.best_estimator_.score(X, y) > 0.9
+    (True, True)
+    """
+    check_path(estimator, C_min, C_max, gap)
+    if n_points < 2:
+        raise InvalidData(f"n_points = {n_points}: give at least 2")
+    scorer = check_scoring(estimator, scoring)
+    stratified = is_classifier(estimator) and np.isscalar(next(iter(y)))  # not so sequences
+    folds = list(check_cv(cv, y, classifier=stratified).split(X, y))
+    if len(folds) < 2:
+        raise InvalidData(f"cv = {cv!r} gives {len(folds)} fold: give at least 2")
+    Cs = np.geomspace(C_min, C_max, n_points)
+    Cs[[0, -1]] = C_min, C_max
+    scores, paths = np.empty((n_points, len(folds))), []
+    line = walk_line(verbose)
+    with closing_all([line] if line else []):
+        for k, (train, test) in enumerate(folds):
+            walk = Walk(estimator, C_min, C_max, gap, (), line, f"fold {k + 1}/{len(folds)}  ")
+            walk.go(_part(X, train), _part(y, train), _weights(sample_weight, train))
+            path = Path(walk.points, walk.nodes, walk.message)
+            if path.Cs[-1] < C_max:
+                raise KeyboardInterrupt
+            scores[:, k] = _scores(path, Cs, scorer, _part(X, test), _part(y, test))
+            paths.append(path)
+    result = PathCV(Cs, scores, paths)
+    best = estimator._copy(C=result.best_C_)
+    every = _weights(sample_weight, np.arange(len(y)))
+    result.best_estimator_ = best.fit(X, y, **every)
+    return result
+
+
+def _part(data: Any, rows: np.ndarray) -> Any:
+    """Some of the examples."""
+    return _safe_indexing(data, rows)
+
+
+def _weights(sample_weight: Any, rows: np.ndarray) -> dict[str, Any]:
+    return {} if sample_weight is None else {"sample_weight": _part(sample_weight, rows)}
+
+
+def _scores(path: Path, Cs: np.ndarray, scorer: Callable, X: Any, y: Any) -> list[float]:
+    """The scores of the path's models; neighbouring C often have the same weights."""
+    known: dict[tuple[int, float], float] = {}
+    for C in Cs:
+        key = path.key_at(C)
+        if key not in known:
+            known[key] = float(scorer(path.at(C), X, y))
+    return [known[path.key_at(C)] for C in Cs]
