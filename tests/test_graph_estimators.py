@@ -278,6 +278,14 @@ def test_cuts_bound_the_weights_of_pairs_by_themselves():
     assert exact.certificate_.primal == pytest.approx(optimum(mask), rel=1e-6)
 
 
+def test_edges_that_repel_are_refused_by_cuts():
+    X, y = two_labels()
+    with pytest.raises(InvalidData, match=r"repels: .*Use pairwise='potts', .* GraphSVM sees to"):
+        GraphSVM(inference="cut").fit(X, y)
+    with pytest.raises(InvalidData, match=r"repels: .* edge features that are not negative"):
+        GraphSVM(inference="cut", pairwise="potts").fit([(x, e, -f) for x, e, f in X], y)
+
+
 @pytest.mark.parametrize("nonneg", [1, "yes", np.ones(7)])
 def test_what_is_no_mask_is_refused_with_cuts_too(nonneg):
     with pytest.raises(InvalidData, match="nonneg has dtype"):
