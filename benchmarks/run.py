@@ -22,9 +22,11 @@ SCRIPTS = (
     "chunking.py",
     "centre_rule.py",
     "path.py",
+    "partial_linearization.py",
     "threads.py",
     "growth.py",
     "prediction.py",
+    "sum_product.py",
     "calibration.py",
     "tricks.py",
 )

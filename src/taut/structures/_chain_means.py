@@ -188,18 +188,33 @@ def mean_of(data, i, label, mean):
             mean[row + label[t]] = 1.0
 
 
+@helper
+def _pair_sums(zero, data, length, p, mean):
+    """A strip of the marginals of pairs of labels, from pair p on, summed over all neighbours.
+
+    Numba takes an index that is a sum for one that may be negative, and plain loops over these
+    tables took nine times as long.
+    """
+    nodes, size = length * data.stride, data.n_labels * data.stride
+    sums = zero
+    for t in range(length - 1):
+        sums = add(sums, load(zero, mean, nodes + t * size + p))
+    return sums
+
+
 def mean_score(data, i, w, work, mean):
     """Node scores as prepared plus transitions."""
     length = data.offsets[i + 1] - data.offsets[i]
-    nodes, size = length * data.stride, data.n_labels * data.stride
     T = data.n_nodes * data.stride
+    zero = zeros(mean, 1)
     value = 0.0
-    for p in range(nodes):
+    for p in range(length * data.stride):
         value += mean[p] * work[p]
-    for t in range(length - 1):
-        for p in range(size):
-            value += mean[nodes + t * size + p] * w[T + p]
-    return value
+    sums = zero
+    for p in range(0, data.n_labels * data.stride, width(zero)):
+        pairs = _pair_sums(zero, data, length, p, mean)
+        sums = add(sums, multiply(pairs, load(zero, w, T + p)))
+    return value + total(sums)
 
 
 def mean_loss(data, i, mean):
@@ -217,15 +232,16 @@ def add_mean(data, i, mean, factor, work, w):
     """Each row for all labels of its position, and all pairs into the transitions."""
     stride = data.stride
     first, length = data.offsets[i], data.offsets[i + 1] - data.offsets[i]
-    nodes, size = length * stride, data.n_labels * stride
-    T = data.n_nodes * stride
+    nodes, T = length * stride, data.n_nodes * stride
+    zero = zeros(mean, 1)
     for t in range(length):
         for k in range(stride):
             work[k] = factor * mean[t * stride + k]
         add_full_outer(data.rows, first + t, work, w, stride)
-    for t in range(length - 1):
-        for p in range(size):
-            w[T + p] += factor * mean[nodes + t * size + p]
+    for p in range(0, data.n_labels * stride, width(zero)):
+        pairs = _pair_sums(zero, data, length, p, mean)
+        changed = multiply_add(pairs, mean.dtype.type(factor), load(zero, w, T + p))
+        store(changed, w, T + p)
     if data.boundary:
         ends = w.shape[0] - 2 * stride
         for k in range(stride):
@@ -237,23 +253,23 @@ def mean_square(data, i, work, mean):
     """Overlaps of rows by the products of their marginals, and the square of all pairs' sum."""
     stride = data.stride
     start, length = data.starts[i], data.offsets[i + 1] - data.offsets[i]
-    nodes, size = length * stride, data.n_labels * stride
+    zero = zeros(mean, 1)
     value = 0.0
     for t in range(length):
         for u in range(t + 1):
             overlap = data.overlaps[start + t * length + u] * (2.0 if u < t else 1.0)
-            part = 0.0
-            for k in range(stride):
-                part += mean[t * stride + k] * mean[u * stride + k]
-            value += overlap * part
-    for p in range(size):
-        work[p] = 0.0
-    for t in range(length - 1):
-        for p in range(size):
-            work[p] += mean[nodes + t * size + p]
-    for p in range(size):
-        value += work[p] * work[p]
+            part = zero
+            for k in range(0, stride, width(zero)):
+                here = load(zero, mean, t * stride + k)
+                part = add(part, multiply(here, load(zero, mean, u * stride + k)))
+            value += overlap * total(part)
+    sums = zero
+    for p in range(0, data.n_labels * stride, width(zero)):
+        pairs = _pair_sums(zero, data, length, p, mean)
+        sums = add(sums, multiply(pairs, pairs))
+    value += total(sums)
     if data.boundary:
+        last = (length - 1) * stride
         for k in range(stride):
-            value += mean[k] ** 2 + mean[nodes - stride + k] ** 2
+            value += mean[k] ** 2 + mean[last + k] ** 2
     return value

@@ -106,7 +106,7 @@ class Chain(CompiledStructure):
             n_features=self.n_labels * (data.n_nodes + self.n_labels + 2 * self.boundary),
             offsets=offsets,
             truth=data.truth,
-            work_size=max(3 * int(lengths.max()) * data.stride, n_pairs),
+            work_size=3 * int(lengths.max()) * data.stride,
             columns=self.n_labels,
             stride=data.stride,
             dtype=matrix.dtype.type,
