@@ -1,4 +1,6 @@
-"""TreeSVM and GraphSVM: the optimum, labels of any kind, priors, files, and what is refused."""
+"""TreeSVM and GraphSVM: the optimum, labels of any kind, priors, files, probabilities, kinds of
+inference, and what is refused.
+"""
 
 import copy
 import functools
@@ -9,6 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -50,6 +53,16 @@ def fitted(pairwise="full", **options):
     return GraphSVM(pairwise=pairwise, **TIGHT | options).fit(X, named(y))
 
 
+def enumerated(model, x):
+    """All labellings of a graph in codes, and their scores by what is published."""
+    rows, edges, features = x
+    labels = np.array(list(itertools.product(range(len(model.classes_)), repeat=len(rows))))
+    scores = (rows @ model.coef_.T)[np.arange(len(rows)), labels].sum(axis=1)
+    for (u, v), f in zip(edges, features, strict=True):
+        scores += np.tensordot(f, model.pair_weights_, axes=1)[labels[:, u], labels[:, v]]
+    return labels, scores
+
+
 @pytest.mark.parametrize("loss", ["hamming", "mean_hamming"])
 @pytest.mark.parametrize("pairwise", ["full", "symmetric", "potts"])
 def test_fit_is_the_optimum(pairwise, loss):
@@ -71,14 +84,9 @@ def test_fit_is_the_optimum(pairwise, loss):
     if pairwise == "potts":
         assert_array_equal(pairs, model.pairwise_[:, :, None] * np.eye(3))
     # Predictions are the best labels by what is published.
-    for (x, edges, features), predicted in zip(X, model.predict(X), strict=True):
-
-        def score(labels, x=x, edges=edges, features=features):
-            along = sum(f @ pairs[:, labels[u], labels[v]] for (u, v), f in zip(edges, features))
-            return sum(model.coef_[k] @ row for k, row in zip(labels, x)) + along
-
-        best = max(itertools.product(range(3), repeat=len(x)), key=score)
-        assert list(predicted) == list(model.classes_[list(best)])
+    for x, predicted in zip(X, model.predict(X), strict=True):
+        labels, scores = enumerated(model, x)
+        assert list(predicted) == list(model.classes_[labels[np.argmax(scores)]])
 
 
 def test_trees_that_are_chains():
@@ -149,18 +157,172 @@ def test_priors_are_in_the_shape_of_the_weights():
     assert_allclose(again.pairwise_, model.pairwise_, atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", [GraphSVM, TreeSVM])
-def test_models_are_saved_and_pickled(kind, tmp_path):
-    X, y = data()
-    X, y = X[1::2], y[1::2]
-    model = kind(pairwise="symmetric", random_state=0).fit(X, named(y))
+@pytest.mark.parametrize("estimator", [GraphSVM, TreeSVM])
+def test_models_are_saved_and_pickled(estimator, tmp_path):
+    X, y = forests()
+    model = estimator(pairwise="symmetric", random_state=0).fit(X, named(y))
     model.save(tmp_path / "model.taut")
     for again in (taut.load(tmp_path / "model.taut"), pickle.loads(pickle.dumps(model))):
-        assert type(again) is kind
+        assert type(again) is estimator
         assert again.get_params() == model.get_params()
         assert_array_equal(again.pair_weights_, model.pair_weights_)
         for a, b in zip(again.predict(X), model.predict(X), strict=True):
             assert list(a) == list(b)
+
+
+def forests():
+    """The data of `data` whose graphs have no cycles."""
+    X, y = data()
+    return X[1::2], y[1::2]
+
+
+@functools.cache
+def fitted_trees():
+    X, y = forests()
+    return TreeSVM(pairwise="symmetric", **TIGHT).fit(X, named(y))
+
+
+KINDS = {"graphs": (fitted, data), "trees": (fitted_trees, forests)}
+
+
+@pytest.fixture(params=KINDS)
+def kind(request):
+    """A model, its graphs and their labels."""
+    model, examples = KINDS[request.param]
+    X, y = examples()
+    return copy.copy(model()), X, named(y)
+
+
+def test_marginals_are_those_of_enumeration(kind):
+    model, X, _ = kind
+    for x, marginals in zip(X, model.predict_marginals(X, 0.2), strict=True):
+        labels, scores = enumerated(model, x)
+        chances = softmax(scores / 0.2)
+        expected = [np.bincount(column, chances, minlength=3) for column in labels.T]
+        assert_allclose(marginals, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("k", [1, 4, 1000])
+def test_the_best_labels_are_those_of_enumeration(kind, k):
+    model, X, _ = kind
+    for x, top, values in zip(X, *model.predict_top(X, k), strict=True):
+        labels, scores = enumerated(model, x)
+        best = np.argsort(-scores)[:k]
+        assert_allclose(values, scores[best], atol=1e-12)
+        assert_array_equal(top, model.classes_[labels[best]])
+
+
+def test_the_fitted_temperature_is_the_likeliest(kind):
+    model, X, y = kind
+    others = [*y[:-1], y[-1][::-1]]  # mostly what was learned
+    codes = [[list(model.classes_).index(name) for name in labels] for labels in others]
+
+    def likelihood(temperature):
+        total = 0.0
+        for x, truth in zip(X, codes, strict=True):
+            labels, scores = enumerated(model, x)
+            chances = softmax(scores / temperature)
+            total += np.log(chances[(labels == truth).all(axis=1)][0])
+        return total
+
+    assert model.fit_temperature(X, others) is model
+    found = model.temperature_
+    assert likelihood(found) > max(likelihood(0.99 * found), likelihood(1.01 * found))
+    stacked = [label for labels in others for label in labels]
+    assert copy.copy(model).fit_temperature(X, stacked).temperature_ == found
+    for a, b in zip(model.predict_marginals(X), model.predict_marginals(X, found), strict=True):
+        assert_array_equal(a, b)
+
+
+def test_labels_that_fit_has_not_seen_have_no_probability(kind):
+    model, X, y = kind
+    with pytest.raises(InvalidData, match="unknown"):
+        model.fit_temperature(X, [["unknown"] * len(labels) for labels in y])
+
+
+def two_labels():
+    """Graphs of `data` whose neighbours have different labels."""
+    X, y = data()
+    return X, [np.arange(len(codes)) % 2 for codes in y]
+
+
+@functools.cache
+def fitted_two(inference, **options):
+    return GraphSVM(pairwise="potts", inference=inference, **TIGHT | options).fit(*two_labels())
+
+
+def test_cuts_bound_the_weights_of_pairs_by_themselves():
+    (X, y), n = two_labels(), 2 * 3 + 1
+    psi, losses = graph_blocks(X, y, 2, "potts")
+    weights = np.full(len(X), 0.5)
+    free, mask = np.zeros(n, dtype=bool), np.arange(n) >= 6
+
+    def optimum(bounded):
+        return solve_prior_qp(psi, losses, weights, np.zeros(n), np.eye(n), bounded)[0]
+
+    model = fitted_two("cut")
+    assert model.nonneg is False
+    assert model.pairwise_ >= 0.0
+    assert model.certificate_.primal == pytest.approx(optimum(mask), rel=1e-6)
+    assert optimum(mask) > 1.01 * optimum(free)  # the bound matters here
+    # Beside what is asked for, in both forms that a mask has.
+    coefficient = np.arange(6).reshape(2, 3) == 1
+    wanted = mask | (np.arange(n) == 1)
+    for given in (coefficient, np.arange(n) == 1):
+        own = clone(model).set_params(nonneg=given).fit(X, y)
+        assert own.certificate_.primal == pytest.approx(optimum(wanted), rel=1e-6)
+    # Exact inference needs no bound, and the same one gives the same optimum.
+    exact = clone(model).set_params(inference="exact")
+    assert exact.fit(X, y).certificate_.primal == pytest.approx(optimum(free), rel=1e-6)
+    exact.set_params(nonneg=mask).fit(X, y)
+    assert exact.certificate_.primal == pytest.approx(optimum(mask), rel=1e-6)
+
+
+def test_edges_that_repel_are_refused_by_cuts():
+    X, y = two_labels()
+    with pytest.raises(InvalidData, match=r"repels: .*Use pairwise='potts', .* GraphSVM sees to"):
+        GraphSVM(inference="cut").fit(X, y)
+    with pytest.raises(InvalidData, match=r"repels: .* edge features that are not negative"):
+        GraphSVM(inference="cut", pairwise="potts").fit([(x, e, -f) for x, e, f in X], y)
+
+
+@pytest.mark.parametrize("nonneg", [1, "yes", np.ones(7)])
+def test_what_is_no_mask_is_refused_with_cuts_too(nonneg):
+    with pytest.raises(InvalidData, match="nonneg has dtype"):
+        clone(fitted_two("cut")).set_params(nonneg=nonneg).fit(*two_labels())
+
+
+def test_integral_predictions_are_the_best_labels():
+    (X, _), model = two_labels(), fitted_two("relaxed")
+    rng = np.random.default_rng(3)
+    triangle = [[0, 1], [1, 2], [0, 2]]
+    graphs = [(0.3 * rng.normal(size=(3, 3)), triangle, np.ones((3, 1))) for _ in range(20)] + X
+    repelling = copy.copy(model)
+    repelling.pairwise_ = np.array([[-1.0]])
+    integral = repelling.is_integral(graphs)
+    assert integral.shape == (len(graphs),)
+    assert 0 < integral.sum() < len(graphs)
+    assert integral[-2:].all()  # graphs without cycles
+    exact = copy.copy(repelling).set_params(inference="exact")
+    assert exact.is_integral(graphs).all()
+    pairs = zip(repelling.predict(graphs), exact.predict(graphs), strict=True)
+    equal = np.array([(a == b).all() for a, b in pairs])
+    assert equal[integral].all()
+    assert not equal.all()
+
+
+@pytest.mark.parametrize("inference", ["cut", "relaxed"])
+def test_only_exact_inference_gives_probabilities(inference):
+    (X, y), model = two_labels(), copy.copy(fitted_two(inference))
+    for act in (
+        lambda: model.predict_top(X),
+        lambda: model.predict_marginals(X, 1.0),
+        lambda: model.fit_temperature(X, y),
+    ):
+        with pytest.raises(InvalidData, match=rf"'{inference}' finds the best .*'exact'\) first"):
+            act()
+    marginals = model.set_params(inference="exact").predict_marginals(X, 1.0)
+    assert [part.shape for part in marginals] == [(len(labels), 2) for labels in y]
 
 
 def test_warm_start_goes_on():

@@ -8,23 +8,26 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from taut.binding import bind
+from taut.binding import CompiledData, bind
 from taut.data.graphs import Graphs, as_graphs
 from taut.data.labels import as_label_sequences, class_index, share_right
 from taut.data.source import Source
+from taut.data.targets import number_labels
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
-from taut.estimators.base import StructuralEstimator, columns_of, estimator
-from taut.estimators.priors import LabelMajorRegularizer
-from taut.structures import Graph, Tree
+from taut.estimators.base import columns_of, estimator
+from taut.estimators.distributions import LabelDistribution
+from taut.estimators.priors import AttractingRegularizer, LabelMajorRegularizer
+from taut.structures import Graph, RelaxedGraph, Tree
 from taut.structures._pairs import tie_table
 from taut.structures.base import CompiledStructure, Structure
+from taut.structures.graph_exact import ExactGraph
 
 _LOSSES = {"hamming": False, "mean_hamming": True}
 
 
 @estimator
-class _NodeLabels(ClassifierMixin, StructuralEstimator):
+class _NodeLabels(ClassifierMixin, LabelDistribution):
     """What the estimators share: they differ in their structure."""
 
     loss: str = "hamming"
@@ -64,6 +67,10 @@ class _NodeLabels(ClassifierMixin, StructuralEstimator):
         return self._keep(self._train(structure, examples, labels, weight, shape) | columns)
 
     def _structure(self, n_labels: int) -> Structure | CompiledStructure:
+        raise NotImplementedError
+
+    def _exact_structure(self, n_labels: int) -> CompiledStructure:
+        """The structure where it can rank and sum over all labels; an error where it cannot."""
         raise NotImplementedError
 
     @property
@@ -108,8 +115,7 @@ class _NodeLabels(ClassifierMixin, StructuralEstimator):
 
     def predict(self, X: Any) -> list[np.ndarray]:
         """The best labels, one array per graph."""
-        labels, offsets = self._labels(X)
-        return np.split(labels, offsets[1:-1])
+        return self._by_example(*self._labels(X), X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of nodes whose label is right."""
@@ -120,6 +126,13 @@ class _NodeLabels(ClassifierMixin, StructuralEstimator):
 
     def _labels(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """The best labels of all nodes, and where each graph begins."""
+        graphs = self._graphs(X)
+        data = bind(self._structure(len(self.classes_)), graphs)
+        w: np.ndarray = self._joint_weights().astype(data.dtype, copy=False)
+        return self.classes_[np.concatenate(data.predict(w, self._threads()))], graphs.offsets
+
+    def _graphs(self, X: Any) -> Graphs:
+        """X, checked, with the features that fit saw."""
         self._tie()
         graphs = as_graphs(X)
         self._check_columns(X, graphs.matrix)
@@ -129,10 +142,18 @@ class _NodeLabels(ClassifierMixin, StructuralEstimator):
                 f"X has {given} edge features, but {type(self).__name__} is expecting {seen}: give "
                 "the edge features that fit saw"
             )
-        data = bind(self._structure(len(self.classes_)), graphs)
-        w = self._joint_weights().astype(graphs.matrix.dtype, copy=False)
-        codes = np.concatenate(data.predict(w, self._threads()))
-        return self.classes_[codes], graphs.offsets
+        return graphs
+
+    def _bound(self, X: Any, y: Any = None) -> tuple[CompiledData, np.ndarray]:
+        graphs = self._graphs(X)
+        codes = y
+        if y is not None:
+            codes = number_labels(as_label_sequences(y, graphs.offsets), self.classes_)
+        structure = self._exact_structure(len(self.classes_))
+        return CompiledData(structure, structure.encode(graphs, codes)), self._joint_weights()
+
+    def _by_example(self, values: np.ndarray, offsets: np.ndarray, X: Any) -> list[np.ndarray]:
+        return np.split(values, offsets[1:-1])
 
 
 @estimator
@@ -160,6 +181,8 @@ class TreeSVM(_NodeLabels):
     pair_weights_ : ndarray of shape (n_edge_features, n_labels, n_labels)
         The same for each pair, the label of an edge's first node first.
     classes_ : ndarray of shape (n_labels,)
+    temperature_ : float
+        What `fit_temperature` has found, for `predict_marginals`.
     {fitted}
 
     Examples
@@ -175,6 +198,8 @@ class TreeSVM(_NodeLabels):
 
     def _structure(self, n_labels: int) -> CompiledStructure:
         return Tree(n_labels, self.pairwise, self._normalize)
+
+    _exact_structure = _structure
 
 
 @estimator
@@ -194,9 +219,11 @@ class GraphSVM(_NodeLabels):
         A weight for each pair of labels in the order of the edge, for each pair in any order, or
         one for equal labels and none for different ones.
     inference : {{"exact", "cut", "relaxed"}}, default="exact"
-        How the best labels are found; see `taut.structures.Graph`. Cuts need weights of pairs that
-        attract: `pairwise="potts"`, and `nonneg` as a mask of the length of w, the weights of nodes
-        first, that is True for those of pairs.
+        How the best labels are found: by junction trees; by minimum cuts, for two labels; or by
+        linear programs, whose solutions are rounded (`is_integral`). See `taut.structures.Graph`.
+        Cuts need neighbours that attract each other. With `pairwise="potts"` the weights of pairs
+        are kept from being negative, beside what `nonneg` says, and edge features must not be
+        negative either. Only exact inference gives `predict_top` and `predict_marginals`.
     max_table : int, default=2**20
         How many entries a table of exact inference may have. Tables grow exponentially with the
         tree-width of a graph.
@@ -209,6 +236,8 @@ class GraphSVM(_NodeLabels):
     pair_weights_ : ndarray of shape (n_edge_features, n_labels, n_labels)
         The same for each pair, the label of an edge's first node first.
     classes_ : ndarray of shape (n_labels,)
+    temperature_ : float
+        What `fit_temperature` has found, for `predict_marginals`.
     {fitted}
 
     Examples
@@ -228,3 +257,54 @@ class GraphSVM(_NodeLabels):
 
     def _structure(self, n_labels: int) -> Structure | CompiledStructure:
         return Graph(n_labels, self.pairwise, self._normalize, self.inference, self.max_table)
+
+    def _exact_structure(self, n_labels: int) -> CompiledStructure:
+        if self.inference != "exact":
+            raise InvalidData(
+                f"inference = {self.inference!r} finds the best labels only: neither sums over all "
+                "labels, which probabilities are made of, nor the next best ones. Call "
+                "set_params(inference='exact') first, which needs no new fit, where junction "
+                "trees are small enough; otherwise there is predict alone"
+            )
+        return ExactGraph(n_labels, self.pairwise, self._normalize, self.max_table)
+
+    def _regularizer(self, coef_shape: tuple[int, int] | None) -> LabelMajorRegularizer:
+        attracts = self.inference == "cut" and self.pairwise == "potts"
+        kind = AttractingRegularizer if attracts else LabelMajorRegularizer
+        return kind(self.prior_mean, self.prior_precision, self.nonneg, coef_shape)
+
+    def is_integral(self, X: Any) -> np.ndarray:
+        """Of which graphs `predict` gives the best labels, without having rounded any.
+
+        The relaxation may find shares of labels, which `predict` rounds to the largest one: the
+        labels are then good, and others may be better. `is_integral(X).mean()` is the share of
+        graphs where nothing was rounded. With other inference that is all of them.
+
+        Parameters
+        ----------
+        X
+            As for `predict`.
+
+        Returns
+        -------
+        ndarray of bool, shape (n_graphs,)
+
+        Examples
+        --------
+        Neighbours learn to differ: on a path they can, on a triangle not all of them.
+
+        >>> import numpy as np
+        >>> from taut import GraphSVM
+        >>> x = np.array([[1.0], [0.0], [0.0]])
+        >>> path, triangle = [[0, 1], [1, 2]], [[0, 1], [1, 2], [0, 2]]
+        >>> model = GraphSVM(C=10.0, pairwise="potts", inference="relaxed", random_state=0)
+        >>> model.fit([(x, path)], [[0, 1, 0]]).is_integral([(x, path), (0 * x, triangle)])
+        array([ True, False])
+        """
+        graphs = self._graphs(X)
+        if self.inference != "relaxed":
+            return np.ones(len(graphs.offsets) - 1, dtype=bool)
+        structure = RelaxedGraph(len(self.classes_), self.pairwise)
+        w = self._joint_weights()
+        found = (structure.bounded_argmax(x, w)[0] for x in structure.examples(graphs))
+        return np.array([structure.is_integral(label) for label in found])

@@ -98,3 +98,12 @@ class LabelMajorRegularizer(CoefRegularizer):
     @staticmethod
     def _flat(coef: np.ndarray) -> np.ndarray:
         return coef.ravel()
+
+
+class AttractingRegularizer(LabelMajorRegularizer):
+    """The same, with no negative weight after those of `coef_`, whatever else is bounded."""
+
+    def _nonneg(self, n: int) -> Any:
+        mask = super()._nonneg(n)
+        # What is no mask is refused where masks are checked.
+        return mask | (np.arange(n) >= np.prod(self.coef_shape)) if mask.dtype == bool else mask

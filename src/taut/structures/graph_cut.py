@@ -119,9 +119,10 @@ def _not_submodular(x: GraphExample, e: int, pairs: np.ndarray, pairwise: str) -
         f"edge {e} of graph {x.number}, ({u}, {v}), repels: equal labels score {equal0:.6g} and "
         f"{equal1:.6g} there, less together than the {mixed01:.6g} and {mixed10:.6g} of different "
         f"ones, and no cut tells the best labels (pairwise={pairwise!r}). Use pairwise='potts', "
-        "edge features that are not negative, and pair weights that are not: "
-        "taut.Regularizer(nonneg=mask), or nonneg=mask of an estimator, where mask is True for the "
-        "weights after those of the nodes. Or use taut.structures.RelaxedGraph"
+        "edge features that are not negative, and pair weights that are not: GraphSVM sees to that "
+        "by itself; elsewhere give taut.Regularizer(nonneg=mask), or nonneg=mask to an estimator, "
+        "where mask is True for the weights after those of the nodes. Or use inference='relaxed', "
+        "taut.structures.RelaxedGraph"
     )
 
 
