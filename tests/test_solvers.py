@@ -67,7 +67,7 @@ def mean_points(case, state):
         means = np.empty((len(labels), len(mean)))
         data.kernel(_means_of)(data.local_data(np.float64), i, labels, means)
         alpha, error = nnls(np.vstack([means.T, np.ones(len(labels))]), np.append(mean, 1.0))
-        assert error < 10 * np.sqrt(np.finfo(state["mean"].dtype).eps)
+        assert error < 10 * np.sqrt(np.finfo(data.dtype).eps)
         alphas.append(alpha / alpha.sum())
     return alphas
 
