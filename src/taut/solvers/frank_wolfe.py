@@ -73,7 +73,7 @@ class FrankWolfe(BlockAscent):
     ) -> BlockDual:
         """Planes; means for steps of all blocks together."""
         if self.update == "batch":
-            return BatchMarginalDual(with_means(data, self.name), weight, n_jobs, 0.0)
+            return BatchMarginalDual(with_means(data, self.name), weight, 1, 0.0)
         step = _VARIANTS[self.variant]
         if isinstance(data, PythonData):
             return PythonDual(data, weight, n_jobs, step)

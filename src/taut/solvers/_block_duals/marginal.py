@@ -339,17 +339,10 @@ def _collect(oracles, toward):
 
 
 class BatchMarginalDual(MarginalDual):
-    """The same for all blocks together: one step, exact along their common direction."""
+    """The same for all blocks together: one step, exact along their common direction.
 
-    def __init__(
-        self,
-        data: CompiledData,
-        weight: np.ndarray,
-        n_jobs: int,
-        temperature: float,
-        exact: bool = True,
-    ) -> None:
-        super().__init__(data, weight, 1, temperature, exact)
+    Visits only collect, into vectors of which there is one: n_jobs is 1.
+    """
 
     def allocate(self, dtype):
         super().allocate(dtype)
