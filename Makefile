@@ -1,10 +1,13 @@
 # make demo | test | lint | format | types | bench | clean
 #   PYTHON=python3.12      the interpreter that the virtual environment is made from
+#   WORKERS=               tests in one process, as debuggers need it
 #   ARGS="-k chain -x"     passed on to pytest, the demo or the benchmarks
 
 PYTHON ?= python3
 VENV ?= .venv
 ARGS ?=
+# A file of tests is one worker's: what it compiles is compiled once.
+WORKERS ?= --numprocesses auto --maxprocesses 4 --dist loadfile
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := test
@@ -16,7 +19,7 @@ demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py $(ARGS)
 
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest $(WORKERS) $(ARGS)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -250,7 +250,7 @@ def warm_up(makers):
     for make in makers:
         problem = make(max(LAMBDAS))
         for solver in (PUBLISHED | OURS).values():
-            run(problem, solver, 0.0, 0)
+            run(problem, solver, 0.1, 0)
 
 
 def main():

@@ -101,8 +101,8 @@ def fitted():
 )
 def test_the_objective_never_rises(seed, C, start, tol):
     X, y = random_bags(seed, n=10, d=3)
-    model = LatentSVM(C=C, start=start, tol=tol, round_tol=0.0, max_rounds=50, random_state=0)
-    model.fit(X, y)
+    rounds = {"round_tol": 0.0, "max_rounds": 50, "max_iter": 20_000}
+    model = LatentSVM(C=C, start=start, tol=tol, random_state=0, **rounds).fit(X, y)
     assert_never_rises(model.rounds_)
     value = latent_objective(joint(model), X, y, np.full(10, C))
     assert_allclose(model.rounds_["objective"][-1], value, rtol=1e-10)
