@@ -32,6 +32,7 @@ from timing import markdown, write_json
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+from matplotlib.ticker import NullFormatter
 
 LAMBDAS = (0.1, 0.01, 0.001)
 GAPS = (1e-2, 1e-3)
@@ -231,6 +232,7 @@ def plot(cells, path):
                     label=method if number == 0 else None,
                 )
         axis.set(xscale="log", yscale="log", ylim=(2e-4, 1.2), title=f"{name}, λ = {lam:g}")
+        axis.xaxis.set_minor_formatter(NullFormatter())
         axis.title.set_fontsize(9)
         axis.tick_params(labelsize=8)
         axis.grid(alpha=0.25)
