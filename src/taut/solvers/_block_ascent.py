@@ -95,9 +95,8 @@ class CoordinateState(DualState):
 
     def dual_vector(self, U):
         """U, and the summed loss with it, computed afresh."""
-        self.loss_sum = self.duals.loss_sum
         U[:] = 0.0
-        self.duals.add_vector(U)
+        self.loss_sum = self.duals.sum_up(U)
 
     def curvature(self) -> float:
         """Mean of C_i |psi_i|^2 over the blocks."""

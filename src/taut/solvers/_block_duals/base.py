@@ -112,6 +112,11 @@ class BlockDual(ABC):
     def loss_sum(self) -> float:
         """Sum of a loss, from the dual variables."""
 
+    def sum_up(self, U: np.ndarray) -> float:
+        """U += sum of a psi, and the sum of a loss."""
+        self.add_vector(U)
+        return self.loss_sum
+
     @abstractmethod
     def curvature(self) -> np.ndarray:
         """A typical |psi|^2 of each block among its dual variables in use; 0 where none is."""

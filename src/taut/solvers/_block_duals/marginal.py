@@ -230,13 +230,13 @@ class MarginalDual(BlockDual):
         return order[:0]
 
     def add_vector(self, U):
-        self._sum_up(U)
+        self.sum_up(U)
 
     @property
     def loss_sum(self):
-        return self._sum_up(np.empty(0))
+        return self.sum_up(np.empty(0))
 
-    def _sum_up(self, U: np.ndarray) -> float:
+    def sum_up(self, U):
         blocks = self.data.blocks
         return float(
             self.data.kernel(_vector)(
