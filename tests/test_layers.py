@@ -22,7 +22,7 @@ LAYERS = [
     ["data", "centre", "plane_steps"],
     ["metrics"],
     ["structures"],
-    ["regularizer"],
+    ["regularizer", "sampling"],
     ["binding"],
     ["problem", "temperature"],
     ["streamed"],

@@ -101,7 +101,7 @@ class Run:
         _, U = self.true_dual()
         if self.solver.recentring == "auto" and not same_weights:
             self.centre.hot_start(start["best_w"], self.state.curvature())
-        self.centre.place(U, self.state.w)
+        self.place(U)
         if same_weights:
             self.average, self.better = start["best_w"].astype(self.state.w.dtype), "average"
             self.verify()
@@ -140,7 +140,7 @@ class Run:
                     self.problem, self.state, self.centre.stiffness, keep_going
                 )
                 record = self.account(report, began)
-                status = self.verdict()
+                status = self.verdict() or (Status.SETTLED if report.settled else None)
                 try:
                     answers = [callback(record) for callback in callbacks]
                     if status is None and any(answer is True for answer in answers):
@@ -173,13 +173,13 @@ class Run:
         if (report.stuck or drifts) and self.state.w.dtype != np.float64:
             if report.stuck:
                 self.widen()
-            self.centre.place(self.true_dual()[1], self.state.w)
+            self.place(self.true_dual()[1])
             self.summed = self.parts
         self.recentres = report.recentre
         self.oracle_calls += report.oracle_calls
         w = self.state.w
         conjugate, excess, moved = self.centre.survey(w)
-        dual = self.state.loss_sum - conjugate
+        dual = self.state.dual_value(conjugate)
         gap = report.gap + excess
         self.alignment = moved / report.movement if report.movement > 0.0 else 1.0
         if report.over:
@@ -187,7 +187,9 @@ class Run:
             self.least_gap = min(gap, self.least_gap)
         primal, exact = dual + gap, False
         self.state.primal, self.state.excess = primal, excess
-        if report.averages:
+        if report.average is not None:
+            self.average, self.better = report.average, "average"
+        elif report.averages:
             self.take_into_average(w, report.restarts)
         if report.complete and self.worth_verifying(gap, primal):
             exact = self.verify(dual)
@@ -267,7 +269,7 @@ class Run:
             exact, dual = True, max(dual, self.best_dual)
             if relative(self.best_primal, dual) > self.tol:
                 self.keep_best()
-                self.centre.place(U, self.state.w)
+                self.place(U)
         if exact:
             self.best_dual = dual
         if self.verdict() is None:
@@ -285,6 +287,11 @@ class Run:
         U = self.centre.U if self.centre.U.dtype == np.float64 else self.wide(self.centre.U)
         self.state.dual_vector(U)
         return self.problem.dual(self.state.loss_sum, U), U
+
+    def place(self, U: np.ndarray) -> None:
+        """Set w for a dual point given by U, where w follows it."""
+        if self.state.follows:
+            self.centre.place(U, self.state.w)
 
     def keep_best(self) -> None:
         """Let the best w be none of the vectors that passes change."""

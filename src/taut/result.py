@@ -44,6 +44,10 @@ class Status(enum.Enum):
         "The data could be read only once: the relative gap {relative_gap:.2g} is an estimate. "
         "Give data that can be read again to have it proved."
     )
+    SETTLED = (
+        "A whole pass asked for no step: the method has come to its own end, with relative gap "
+        "{relative_gap:.2g}, tol={tol:g}. Another solver may bring the gap down."
+    )
     STALLED = (
         "Floating-point precision allows no gap below {relative_gap:.2g}, tol={tol:g} asks for "
         "less: raise tol, or scale the features."

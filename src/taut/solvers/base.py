@@ -45,6 +45,10 @@ class PassReport:
         Whether the average begins anew with it.
     stuck : bool
         Whether visits gain nothing any more: in single precision their steps are lost in w.
+    settled : bool
+        Whether the method's own rule is met, whatever the gap: another pass would change nothing.
+    average : ndarray, optional
+        The solver's own average of w, in the place of the loop's.
     """
 
     gap: float
@@ -56,6 +60,8 @@ class PassReport:
     averages: bool = False
     restarts: bool = False
     stuck: bool = False
+    settled: bool = False
+    average: np.ndarray | None = None
 
 
 class DualState(ABC):
@@ -73,6 +79,9 @@ class DualState(ABC):
     tol: float = 0.0
     #: Whether the first dual point is a = 0, with U = 0.
     at_zero: bool = True
+    #: Whether w is where the dual vector and the centre put it; some methods move w by rules of
+    #: their own, and have a dual point beside it. Their `recentring` is 0.
+    follows: bool = True
 
     @property
     @abstractmethod
@@ -82,6 +91,10 @@ class DualState(ABC):
     @abstractmethod
     def dual_vector(self, U: np.ndarray) -> None:
         """U = sum_iy a_iy psi_i(y), of float64, computed afresh from the dual variables."""
+
+    def dual_value(self, conjugate: float) -> float:
+        """D, where `conjugate` is g* of the dual vector that w belongs to."""
+        return self.loss_sum - conjugate
 
     def wake(self) -> None:
         """The gap that the passes reported was too small: look at all blocks in the next one."""
