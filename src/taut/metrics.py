@@ -231,8 +231,8 @@ def mean_cost(
         costs = tree.heights(named)
     else:
         given = load_cost(cost, classes) if isinstance(cost, str | os.PathLike) else cost
-        named = np.arange(np.size(given, 0)) if classes is None else classes
-        costs = check_cost(given, len(named))
+        costs = check_cost(given, None if classes is None else len(classes))
+        named = np.arange(len(costs)) if classes is None else classes
     truth, answers, weight = _coded(y, predicted, named, sample_weight)
     return float(np.average(costs[truth, answers], weights=weight))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple, NoReturn
@@ -60,14 +61,15 @@ def as_cost(cost: Any, n_classes: int, classes: Any = None) -> np.ndarray:
     return heights
 
 
-def check_cost(cost: Any, n_classes: int) -> np.ndarray:
-    """The cost matrix as float64; InvalidData when it is no cost matrix."""
+def check_cost(cost: Any, n_classes: int | None = None) -> np.ndarray:
+    """The cost matrix, of so many classes or of any number, as float64; else InvalidData."""
     try:
         matrix = np.ascontiguousarray(cost, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InvalidData(
             f"cost is no matrix of numbers ({error}): give cost[truth, label]; {_GROUPS}"
         ) from error
+    n_classes = max(matrix.shape) if n_classes is None else n_classes
     if matrix.shape != (n_classes, n_classes):
         raise InvalidData(
             f"cost has shape {matrix.shape}, the {n_classes} classes need "
@@ -93,7 +95,7 @@ def load_cost(path: str | os.PathLike, classes: Any = None) -> np.ndarray:
     r"""Read a cost matrix from a CSV file.
 
     Cells are separated by commas, semicolons or tabs. Rows are truths and columns are answers. The
-    first row, the first column, or both may name the classes.
+    first row, the first column, or both may name the classes; the corner of both is no number.
 
     Parameters
     ----------
@@ -127,16 +129,24 @@ def load_cost(path: str | os.PathLike, classes: Any = None) -> np.ndarray:
     array([[0., 2.],
            [3., 0.]])
     """
+    cost, names = _read_matrix(path)
+    if classes is None:
+        return cost
+    if names is None:
+        return check_cost(cost, len(classes))
+    order = _find(path, [str(label) for label in classes], names)
+    return cost[np.ix_(order, order)]
+
+
+def _read_matrix(path: str | os.PathLike) -> tuple[np.ndarray, list[str] | None]:
+    """The matrix, and the names of its classes if there are any."""
     rows = _read_rows(path)
-    width = len(rows[0].cells)
-    header = len(rows) == width + 1 or not all(map(_is_number, rows[0].cells))
-    body = rows[1:] if header else rows
-    named = width == len(body) + 1 or not any(_is_number(row.cells[0]) for row in body)
-    first = int(named)
-    if len(body) != width - first:
-        _refuse(
-            path, f"has a matrix of {len(body)} rows and {width - first} columns", "make it square"
-        )
+    height, width = len(rows), len(rows[0].cells)
+    if abs(height - width) > 1:
+        _refuse(path, f"has {height} rows and {width} columns", "a cost matrix is square")
+    both = height == width > 1 and not _is_number(rows[0].cells[0])
+    header, named = both or height > width, both or width > height
+    body, first = rows[header:], int(named)
     cost = np.array([[_number(path, row, j) for j in range(first, width)] for row in body])
     answers = _names(path, rows[0].cells[first:]) if header else None
     truths = _names(path, [row.cells[0] for row in body]) if named else None
@@ -147,13 +157,7 @@ def load_cost(path: str | os.PathLike, classes: Any = None) -> np.ndarray:
         if cost[row, i] != 0.0:
             place = _place(body[row], first + i)
             _refuse(path, f"has {cost[row, i]:g} {place}", "the truth must cost 0")
-    cost, names = cost[order], answers or truths
-    if classes is None:
-        return cost
-    if names is None:
-        return check_cost(cost, len(classes))
-    order = _find(path, [str(label) for label in classes], names)
-    return cost[np.ix_(order, order)]
+    return cost[order], answers or truths
 
 
 class _Row(NamedTuple):
@@ -162,14 +166,15 @@ class _Row(NamedTuple):
 
 
 def _read_rows(path: str | os.PathLike) -> list[_Row]:
-    with open(path, newline="", encoding="utf-8-sig") as file:
-        try:
-            first = file.readline()
-            file.seek(0)
-            reader = csv.reader(file, delimiter=max(",;\t", key=first.count), strict=True)
-            rows = [_Row(reader.line_num, cells) for cells in reader if any(map(str.strip, cells))]
-        except (UnicodeDecodeError, csv.Error) as error:
-            _refuse(path, f"is no CSV file ({error})", "save it as text in UTF-8")
+    try:
+        with open(path, newline="", encoding="utf-8-sig") as file:
+            text = file.read()
+        reader = csv.reader(
+            io.StringIO(text, newline=""), delimiter=max(",;\t", key=text.count), strict=True
+        )
+        rows = [_Row(reader.line_num, cells) for cells in reader if any(map(str.strip, cells))]
+    except (UnicodeDecodeError, csv.Error) as error:
+        _refuse(path, f"is no CSV file ({error})", "save it as text in UTF-8")
     if not rows:
         _refuse(path, "is empty", "give cost[truth, answer]")
     for row in rows:
