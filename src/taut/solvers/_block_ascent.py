@@ -29,13 +29,15 @@ _USED_UP = 1.0 - 1e-6  # share of a block's weight from which the truth has noth
 class Sweep(NamedTuple):
     """A pass under way: whether it asks the oracle, the blocks, their gaps before, and the order.
 
-    `sums` are the summed loss and the summed squared lengths of moves, as visits add to them.
+    `seed` is for what samplers draw. `sums` are the summed loss and the summed squared lengths of
+    moves, as visits add to them.
     """
 
     exact: bool
     blocks: np.ndarray
     before: np.ndarray
     order: np.ndarray
+    seed: np.uint64
     sums: np.ndarray
 
 
@@ -65,6 +67,7 @@ class CoordinateState(DualState):
 
     def visit(self, part: np.ndarray, sweep: Sweep, stiffness: float) -> None:
         """Visit some of the blocks of a pass."""
+        self.duals.seed = sweep.seed
         self.duals.visit(part, self.w, stiffness, sweep.exact, self.gap, sweep.sums)
 
     def leave_out(self, blocks: np.ndarray) -> None:
@@ -223,11 +226,12 @@ class BlockAscent(Solver[CoordinateState]):
         blocks = np.flatnonzero(candidates)
         before = state.gap[blocks] if exact else state.gap[:0]
         sums = np.array([state.loss_sum, 0.0])
-        return Sweep(exact, blocks, before, self._order(blocks, state), sums)
+        seed = state.rng.integers(1, 2**63, dtype=np.uint64)
+        return Sweep(exact, blocks, before, self._order(blocks, state, seed), seed, sums)
 
     def end(self, state: CoordinateState, sweep: Sweep, visited: int) -> PassReport:
         """What a pass did that visited so many of the blocks in its order."""
-        exact, blocks, before, order, sums = sweep
+        exact, blocks, before, order, _seed, sums = sweep
         if exact:
             if visited < len(order) or self.sampling != "permutation":
                 seen = np.isin(blocks, order[:visited])
@@ -244,12 +248,12 @@ class BlockAscent(Solver[CoordinateState]):
             averages=complete,
         )
 
-    def _order(self, blocks: np.ndarray, state: CoordinateState) -> np.ndarray:
+    def _order(self, blocks: np.ndarray, state: CoordinateState, seed: np.uint64) -> np.ndarray:
         gaps = state.gap[blocks]
         certain = self.sampling == "permutation" or (state.due[blocks] < 0).any()
         if certain or gaps.sum() <= 0.0:
             order = blocks.copy()
-            _shuffle(order, state.rng.integers(1, 2**63, dtype=np.uint64))
+            _shuffle(order, seed)
             return order
         # A tenth of the draws is uniform, because a gap is as old as the block's last visit.
         odds = 0.9 * gaps / gaps.sum() + 0.1 / len(blocks)
