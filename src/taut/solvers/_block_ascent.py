@@ -159,6 +159,11 @@ class CoordinateState(DualState):
         self.duals.complete()
 
 
+def draw_seed(rng: np.random.Generator) -> np.uint64:
+    """A number, not zero, from which a pass draws its order and samples."""
+    return rng.integers(1, 2**63, dtype=np.uint64)
+
+
 class BlockAscent(Solver[CoordinateState]):
     """A solver that visits blocks, and keeps dual variables for each.
 
@@ -172,12 +177,15 @@ class BlockAscent(Solver[CoordinateState]):
         The longest interval between visits, in passes with the oracle.
     sampling : {"permutation", "gap"}
         Each due block once in random order, or as many draws with odds proportional to the gap.
+    shuffle : bool
+        Whether the order is random; otherwise it is that of the blocks.
     """
 
     cached_passes: int = 0
     shrink: float = 0.0
     max_interval: int = 1
     sampling: str = "permutation"
+    shuffle: bool = True
 
     @abstractmethod
     def duals_of(
@@ -213,20 +221,25 @@ class BlockAscent(Solver[CoordinateState]):
         self, problem: Problem, state: CoordinateState, stiffness: float, keep_going: KeepGoing
     ) -> PassReport:
         """One pass: with the oracle over the blocks that are due, or over the stored planes."""
-        sweep = self.begin(state)
+        return self.go_through(state, draw_seed(state.rng), stiffness, keep_going)
+
+    def go_through(
+        self, state: CoordinateState, seed: np.uint64, stiffness: float, keep_going: KeepGoing
+    ) -> PassReport:
+        """One pass, whose order and samples are drawn from a seed."""
+        sweep = self.begin(state, seed)
         visited = self._visit(state, sweep, stiffness, keep_going)
         if visited == len(sweep.order):
             state.duals.finish(state.w, stiffness, sweep.sums)
         return self.end(state, sweep, visited)
 
-    def begin(self, state: CoordinateState) -> Sweep:
+    def begin(self, state: CoordinateState, seed: np.uint64) -> Sweep:
         """The blocks that a pass visits."""
         exact = not state.duals.cached_visits or state.passes % (1 + self.cached_passes) == 0
         candidates = state.due <= state.passes if exact else state.duals.revisitable()
         blocks = np.flatnonzero(candidates)
         before = state.gap[blocks] if exact else state.gap[:0]
         sums = np.array([state.loss_sum, 0.0])
-        seed = state.rng.integers(1, 2**63, dtype=np.uint64)
         return Sweep(exact, blocks, before, self._order(blocks, state, seed), seed, sums)
 
     def end(self, state: CoordinateState, sweep: Sweep, visited: int) -> PassReport:
@@ -249,6 +262,8 @@ class BlockAscent(Solver[CoordinateState]):
         )
 
     def _order(self, blocks: np.ndarray, state: CoordinateState, seed: np.uint64) -> np.ndarray:
+        if not self.shuffle:
+            return blocks
         gaps = state.gap[blocks]
         certain = self.sampling == "permutation" or (state.due[blocks] < 0).any()
         if certain or gaps.sum() <= 0.0:

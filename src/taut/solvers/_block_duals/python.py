@@ -26,8 +26,10 @@ class PythonDual(PlaneDual):
         max_steps: int = 1,
         sampler: Sampler = ARGMAX,
         n_samples: int = 1,
+        merges: bool = False,
     ) -> None:
         super().__init__(data, weight, 1, step, max_steps)  # Python runs one thread at a time
+        self.merges = merges
         self.sampler = sampler
         self.wanted = sampler.n_labels(data, n_samples)
         n = data.n_blocks
@@ -67,7 +69,24 @@ class PythonDual(PlaneDual):
         for ((where, values), _loss), amount in zip(stored, change[: len(stored)], strict=True):
             if amount:
                 w[where] += amount / stiffness * values
+        if self.merges:
+            self._merge(i)
         return sums
+
+    def _merge(self, i):
+        """Make one plane of all that have weight, but the truth."""
+        arrays, dense = self.planes.arrays, np.zeros(self.data.size)
+        count, start = arrays.places[i, [N_PLANES, SLOT]]
+        coef = arrays.coef[start + 1 : start + count].copy()
+        if count <= 2 or coef.sum() <= 0.0:
+            return
+        shares = coef / coef.sum()
+        for ((where, values), _loss), share in zip(self._stored(i)[1:], shares, strict=True):
+            dense[where] += share * values
+        loss = float(shares @ arrays.loss[start + 1 : start + count])
+        arrays.places[i, N_PLANES] = 1
+        self._append(i, dense, loss)
+        arrays.coef[start + 1] = coef.sum()
 
     def _stored(self, i):
         """Sparse psi and loss of each plane of block i."""
