@@ -11,6 +11,7 @@ import numpy as np
 from taut._jit import helper
 from taut._lanes import aligned_zeros
 from taut.binding import CompiledData
+from taut.inner_products import ProductRoom, inner_products
 from taut.planes import (
     CAPACITY,
     N_PLANES,
@@ -28,30 +29,6 @@ from taut.solvers._block_duals.base import PlaneDual, select
 from taut.solvers._block_duals.threads import exchange
 
 _AHEAD = 2  # visits between asking for a block's planes and using them
-
-
-def _gram_row(oracles):
-    """A function that fills row[q] = <phi(new), phi(q)> for q <= new."""
-    prepare, score, add_features = oracles.prepare, oracles.score, oracles.add_features
-    inner = oracles.inner
-
-    def by_inner(i, labels, new, buffers, row):
-        for q in range(new + 1):
-            row[q] = inner(buffers.data, i, labels[new], labels[q])
-
-    def by_scores(i, labels, new, buffers, row):
-        """Scores against phi(new) as weights; `scratch` is zero, up to rounding, in between."""
-        data = buffers.data
-        scratch, work, sign = buffers.scratch, buffers.spare, buffers.change[:1]
-        sign[0] = 1.0
-        add_features(data, i, labels[new : new + 1], sign, scratch)
-        prepare(data, i, scratch, work)
-        for q in range(new + 1):
-            row[q] = score(data, i, scratch, work, labels[q])
-        sign[0] = -1.0
-        add_features(data, i, labels[new : new + 1], sign, scratch)
-
-    return helper(by_scores if inner is None else by_inner)
 
 
 @helper
@@ -78,7 +55,7 @@ def _plane_pass(step, make_sample):
 
 def _visits(oracles, step, sample):
     prepare, score, ask_for = oracles.prepare, oracles.score, oracles.prefetch
-    loss_of, add_features, gram_row = oracles.loss, oracles.add_features, _gram_row(oracles)
+    loss_of, add_features, products = oracles.loss, oracles.add_features, inner_products(oracles)
 
     def plane_pass(
         data, offsets, truth, order, weight, worker, stiffness, exact, max_steps, seed, planes,
@@ -136,7 +113,9 @@ def _visits(oracles, step, sample):
                         violation[new] = value
                         gram = gram_of(planes, i)
                         for added in range(new if new > 1 else 0, new + 1):
-                            gram_row(i, labels, added, buffers, row)
+                            products(
+                                i, labels[added : added + 1], labels[: added + 1], buffers.gram, row
+                            )
                             for q in range(added + 1):
                                 gram[added, q] = row[q]
                                 gram[q, added] = row[q]
@@ -180,16 +159,11 @@ def _plane_vector(oracles):
 
 
 class _Buffers(NamedTuple):
-    """Room for one visit; compiled code makes no arrays.
+    """Room for one visit; compiled code makes no arrays."""
 
-    `data` is for Gram matrices: what the oracles see there is not bounded.
-    """
-
-    data: tuple
+    gram: ProductRoom
     room: tuple
     work: np.ndarray
-    spare: np.ndarray
-    scratch: np.ndarray
     found: np.ndarray
     values: np.ndarray
     violation: np.ndarray
@@ -235,12 +209,11 @@ class LabelledDual(PlaneDual):
     def _buffers(self, number: int) -> _Buffers:
         scratch = self.scratch[number]
         blocks, most = self.data.blocks, 4 * int(self.planes.arrays.places[:, CAPACITY].max())
+        data = self.data.local_data(scratch.dtype, bounds=False, number=number)
         return _Buffers(
-            data=self.data.local_data(scratch.dtype, bounds=False, number=number),
+            gram=ProductRoom.of(data, scratch, blocks.work_size),
             room=self.sampler.room(self.data, self.wanted, scratch.dtype),
             work=aligned_zeros(blocks.work_size, scratch.dtype),
-            spare=aligned_zeros(blocks.work_size, scratch.dtype),
-            scratch=scratch,
             found=aligned_zeros(self.wanted * blocks.label_size, np.int32),
             values=aligned_zeros(self.wanted, np.float64),
             violation=aligned_zeros(most, np.float64),
