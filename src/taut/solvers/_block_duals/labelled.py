@@ -29,7 +29,7 @@ from taut.solvers._block_duals.threads import exchange
 _AHEAD = 2  # visits between asking for a block's planes and using them
 
 
-def _gram_row(oracles):
+def gram_row(oracles):
     """A function that fills row[q] = <phi(new), phi(q)> for q <= new."""
     prepare, score, add_features = oracles.prepare, oracles.score, oracles.add_features
     inner = oracles.inner
@@ -78,7 +78,7 @@ def _plane_pass(step):
 def _visits(oracles, step):
     prepare, argmax, score = oracles.prepare, oracles.argmax, oracles.score
     ask_for = oracles.prefetch
-    loss_of, add_features, gram_row = oracles.loss, oracles.add_features, _gram_row(oracles)
+    loss_of, add_features, fill_row = oracles.loss, oracles.add_features, gram_row(oracles)
 
     def plane_pass(
         data, offsets, truth, order, weight, worker, stiffness, exact, max_steps, planes, buffers,
@@ -129,7 +129,7 @@ def _visits(oracles, step):
                     violation[new] = value
                     gram = gram_of(planes, i)
                     for added in range(new if new > 1 else 0, new + 1):
-                        gram_row(i, labels, added, buffers, row)
+                        fill_row(i, labels, added, buffers, row)
                         for q in range(added + 1):
                             gram[added, q] = row[q]
                             gram[q, added] = row[q]
