@@ -213,6 +213,13 @@ def _assemble(
     return new
 
 
+def one_block(room: int) -> PlaneArrays:
+    """Room for the planes of a single visit, which plane steps read as those of block 0."""
+    places = _no_places(1)
+    places[0, CAPACITY] = room
+    return _pools(places, np.zeros(3, dtype=np.int64))
+
+
 class Planes:
     """Planes of n blocks, each beginning with its truth alone.
 

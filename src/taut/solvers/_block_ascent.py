@@ -19,9 +19,9 @@ from taut.binding import CompiledData, PythonData
 from taut.errors import InvalidData
 from taut.problem import Problem
 from taut.solvers._block_duals import BlockDual
+from taut.solvers._turns import Pace, shuffle
 from taut.solvers.base import Arrays, DualState, KeepGoing, PassReport, Solver
 
-_SECONDS_BETWEEN_QUESTIONS = 0.1
 _NEVER = 2**62  # a pass that does not come
 _USED_UP = 1.0 - 1e-6  # share of a block's weight from which the truth has nothing left
 
@@ -60,7 +60,7 @@ class CoordinateState(DualState):
         # they are seen again tells by how much such gaps rise in each pass, on average.
         self.rise = 0.0
         self.age = 0  # passes since the last visit, summed over the blocks
-        self.part = 64  # blocks to visit without asking whether to go on
+        self.pace = Pace()
         self.n_weighted = int(np.count_nonzero(duals.weight))
         self.gap[duals.weight == 0.0] = 0.0
         self.due[duals.weight == 0.0] = _NEVER
@@ -268,7 +268,7 @@ class BlockAscent(Solver[CoordinateState]):
         certain = self.sampling == "permutation" or (state.due[blocks] < 0).any()
         if certain or gaps.sum() <= 0.0:
             order = blocks.copy()
-            _shuffle(order, seed)
+            shuffle(order, seed)
             return order
         # A tenth of the draws is uniform, because a gap is as old as the block's last visit.
         odds = 0.9 * gaps / gaps.sum() + 0.1 / len(blocks)
@@ -282,14 +282,12 @@ class BlockAscent(Solver[CoordinateState]):
         done = 0
         while done < len(sweep.order):
             started = time.perf_counter()
-            part = sweep.order[done : done + state.part]
+            part = sweep.order[done : done + state.pace.visits]
             state.visit(part, sweep, stiffness)
             done += len(part)
             if not keep_going():
                 break
-            seconds = max(time.perf_counter() - started, 1e-6)
-            fitting = len(part) * _SECONDS_BETWEEN_QUESTIONS / seconds
-            state.part = int(min(max(fitting, 1), 100 * state.part))
+            state.pace.adapt(len(part), time.perf_counter() - started)
         return done
 
     def _schedule(self, state: CoordinateState, visited: np.ndarray, before: np.ndarray) -> None:
@@ -302,18 +300,6 @@ class BlockAscent(Solver[CoordinateState]):
         if age > 0:
             state.rise = max(rise, 0.0) / age
         state.age = max(state.age - age + state.n_weighted - len(visited), 0)
-
-
-@kernel
-def _shuffle(order, seed):
-    """Random order, by xorshift: beside cheap visits, drawing from numpy's generator would show."""
-    x = seed
-    for last in range(order.shape[0] - 1, 0, -1):
-        x ^= x << np.uint64(13)
-        x ^= x >> np.uint64(7)
-        x ^= x << np.uint64(17)
-        other = ((x >> np.uint64(32)) * np.uint64(last + 1)) >> np.uint64(32)
-        order[last], order[other] = order[other], order[last]
 
 
 @kernel

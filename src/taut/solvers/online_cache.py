@@ -90,6 +90,7 @@ class OnlineCache(Solver[CacheState]):
     """
 
     name: ClassVar[str] = "online_cache"
+    can_be_fed: ClassVar[bool] = True
 
     memory: int | str = "1GB"
     online_gap: float = 0.1

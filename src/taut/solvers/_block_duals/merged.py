@@ -15,7 +15,7 @@ from taut._jit import helper
 from taut._lanes import aligned_zeros
 from taut.binding import CompiledData
 from taut.plane_steps import sampled_steps
-from taut.planes import CAPACITY, N_PLANES, PlaneArrays, gram_of
+from taut.planes import N_PLANES, PlaneArrays, gram_of, one_block
 from taut.sampling import Sampler
 from taut.solvers._block_duals.means import MeanDual, square_of
 from taut.solvers._block_duals.threads import exchange, until_exchange
@@ -229,17 +229,11 @@ class MergedDual(MeanDual):
 
     def _samples(self, dtype: type) -> _Samples:
         room = _FIRST + self.wanted
-        places = np.zeros((1, 8), dtype=np.int64)
-        places[0, CAPACITY] = room
-        planes = PlaneArrays(
-            places, np.zeros(room), np.zeros(room), np.zeros(room * room),
-            np.zeros(0, dtype=np.int32), np.zeros((2, 3), dtype=np.int64),
-        )  # fmt: skip
         return _Samples(
             self.sampler.room(self.data, self.wanted, dtype),
             aligned_zeros(self.wanted * self.data.blocks.label_size, np.int32),
             aligned_zeros(self.wanted, np.float64),
-            planes,
+            one_block(room),
             aligned_zeros(room, np.float64),
             aligned_zeros(2 * room, np.float64),
         )
