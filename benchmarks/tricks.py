@@ -33,7 +33,7 @@ from taut._lanes import aligned_zeros, stride_of
 from taut._linalg import as_rows, row_times
 from taut.binding.compiled import _hinges
 from taut.solvers import DualCoordinate
-from taut.solvers._block_ascent import _shuffle
+from taut.solvers._turns import shuffle
 from taut.structures import Chain, Multiclass, Scalar
 from timing import cpu_time, markdown, write_json
 
@@ -176,7 +176,7 @@ def shuffles(n=50_000):
 
     def ours():
         order = blocks.copy()
-        _shuffle(order, np.uint64(12345))
+        shuffle(order, np.uint64(12345))
         sums[0] = order.sum()
 
     def numpys():

@@ -9,6 +9,7 @@ import numpy as np
 
 from taut._jit import specialise
 from taut._lanes import aligned_zeros
+from taut._scaling import ScaledData
 from taut.binding.threads import in_threads, numbered_ranges
 from taut.errors import MissingOracle
 from taut.m_best import best_labels, candidates
@@ -128,22 +129,33 @@ class CompiledData:
                 aligned_zeros(self.blocks.size, np.float64), np.empty(1), self.rises,
             )  # fmt: skip
         else:
-            self.oracles = self.oracles._replace(inner=None, exact_step=None, add_change=None)
+            self.oracles = self.oracles._replace(exact_step=None, add_change=None)
+        # Inner products in the scaled space are others; they are made from scores.
+        self.oracles = self.oracles._replace(inner=None)
 
-    def local_data(self, dtype: Any, bounds: bool = True, number: int = 0) -> tuple:
-        """The data for the oracles, for the thread of this number and w of this type."""
+    def local_data(
+        self, dtype: Any, bounds: bool = True, number: int = 0, room: Room | None = None
+    ) -> tuple:
+        """The data for the oracles, for the thread of this number and w of this type.
+
+        With a room of its own it may be worked on while other data of the thread are in use.
+        """
         if self.prior.trivial:
             return self.blocks.data
         weights, sums = (
-            self.room.vector(f"{kind}, {bounds}", number, self.size, dtype)
+            (room or self.room).vector(f"{kind}, {bounds}", number, self.size, dtype)
             for kind in ("weights", "sums")
         )
         scaling = self.scalings[bounds]._replace(weights=weights, sums=sums)
-        return self.blocks.data, scaling, self.rises
+        return ScaledData(self.blocks.data, scaling, self.rises)
 
     def kernel(self, make: Callable[[Oracles], Callable]) -> Callable:
         """The loop that `make` builds around the oracles, compiled."""
         return specialise(make, self.oracles, self.structure.allocates)
+
+    def own_kernel(self, make: Callable[[Oracles], Callable]) -> Callable:
+        """The same around the structure's own oracles, whose data are `blocks.data`."""
+        return specialise(make, self.structure.oracles, self.structure.allocates)
 
     def arrays(self) -> Iterator[np.ndarray]:
         """All arrays of the data."""

@@ -5,6 +5,9 @@ from taut.solvers.dual_coordinate import DualCoordinate
 from taut.solvers.frank_wolfe import FrankWolfe
 from taut.solvers.online_cache import OnlineCache
 from taut.solvers.partial_linearization import ExponentiatedGradient, PartialLinearization
+from taut.solvers.passive_aggressive import PassiveAggressive
+from taut.solvers.perceptron import Perceptron
+from taut.solvers.subgradient import Subgradient
 
 SOLVERS: dict[str, type[Solver]] = {
     solver.name: solver
@@ -14,6 +17,9 @@ SOLVERS: dict[str, type[Solver]] = {
         PartialLinearization,
         FrankWolfe,
         ExponentiatedGradient,
+        Subgradient,
+        PassiveAggressive,
+        Perceptron,
     )
 }
 
@@ -26,5 +32,8 @@ __all__ = [
     "OnlineCache",
     "PartialLinearization",
     "PassReport",
+    "PassiveAggressive",
+    "Perceptron",
     "Solver",
+    "Subgradient",
 ]
