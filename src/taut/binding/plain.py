@@ -9,8 +9,7 @@ import numpy as np
 
 from taut.errors import InvalidData
 from taut.regularizer import Prior, Regularizer
-from taut.sampling import ARGMAX, Sampler
-from taut.structures.base import Structure
+from taut.structures.base import Structure, bounded_argmax
 
 
 def plain(data: Any) -> Any:
@@ -89,25 +88,22 @@ class PythonData:
         return self.prior.plane(self.features(i, truth) - self.features(i, label)), loss
 
     def worst(self, i: int, v: np.ndarray) -> tuple[np.ndarray, float, float]:
-        """psi and loss of the label that the loss-augmented oracle finds, and its error."""
-        (plane,), error = self.planes(i, v, ARGMAX, 1, 0)
-        return *plane, error
+        """psi and loss of the label that the loss-augmented oracle finds, and its error.
 
-    def planes(
-        self, i: int, v: np.ndarray, sampler: Sampler, count: int, seed: int
-    ) -> tuple[list[tuple[np.ndarray, float]], float]:
-        """psi and loss of labels that a sampler finds, the argmax first, and an error.
-
-        The error is how far the largest violation may at most lie above that of the first.
+        The error is how far the largest violation may at most lie above that of the label.
         """
-        rng = np.random.default_rng(seed)
-        labels, error = sampler.labels(self, i, self.prior.weights(v), count, rng)
+        w = self.prior.weights(v)
+        label, error = bounded_argmax(self.structure, self.X[i], w, self.truth[i])
+        return *self.plane(i, label), self.checked(i, error)
+
+    def checked(self, i: int, error: float) -> float:
+        """The error of an oracle on block i, if it is one."""
         if not 0.0 <= error < np.inf:
             raise InvalidData(
                 f"{type(self.structure).__name__}.bounded_argmax of example {i} returns the error "
                 f"{error}: errors are >= 0 and finite"
             )
-        return [self.plane(i, label) for label in labels], error
+        return error
 
     def point(self, v: np.ndarray) -> np.ndarray:
         """Where planes are to be evaluated: v within its bounds."""
