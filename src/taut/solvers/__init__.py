@@ -3,6 +3,7 @@
 from taut.solvers.base import DualState, PassReport, Solver
 from taut.solvers.dual_coordinate import DualCoordinate
 from taut.solvers.frank_wolfe import FrankWolfe
+from taut.solvers.hard_negatives import HardNegatives
 from taut.solvers.online_cache import OnlineCache
 from taut.solvers.partial_linearization import ExponentiatedGradient, PartialLinearization
 
@@ -14,6 +15,7 @@ SOLVERS: dict[str, type[Solver]] = {
         PartialLinearization,
         FrankWolfe,
         ExponentiatedGradient,
+        HardNegatives,
     )
 }
 
@@ -23,6 +25,7 @@ __all__ = [
     "DualState",
     "ExponentiatedGradient",
     "FrankWolfe",
+    "HardNegatives",
     "OnlineCache",
     "PartialLinearization",
     "PassReport",
