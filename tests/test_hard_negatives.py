@@ -100,7 +100,7 @@ class TestBinaryProblem:
         assert_feasible(case, alphas, uneven(case))
         U = sum(a @ p for a, p in zip(alphas, case.reference[0], strict=True))
         losses = sum(a @ loss for a, loss in zip(alphas, case.reference[1], strict=True))
-        point = result.dual_point
+        point = result.read_dual_point()
         assert_allclose(point.loss_sum, losses, rtol=1e-9)
         assert_allclose(case.problem().data.unpad(point.U), U, rtol=1e-9, atol=1e-9)
         assert_allclose(result.history["dual"][-1], losses - 0.5 * U @ U, rtol=1e-9)

@@ -183,10 +183,12 @@ class HardNegatives(Solver[MiningState]):
     Given: a loss-augmented argmax for each block. Comes out: the w of the binary problem, and a
     feasible dual point of P.
 
-    A pass is a round. Each block's most violated label at w joins the mined ones, as of Branson et
-    al. (2013, section 5.1); labels without weight that are not violated are dropped; the binary
-    problem is solved, from where it was, by `DualCoordinate`. The method has come to its end when
-    the binary problem, with what a round found, is solved to `inner_gap` as it stands.
+    A pass is a round. Each block's most violated label at w joins the mined ones (Branson et al.
+    2013, section 5.1, with one label in the place of 100); labels without weight that are not
+    violated are dropped; the binary problem is solved, from where it was, by `DualCoordinate`. The
+    method has come to its end when the binary problem, with what a round found, is solved to
+    `inner_gap` as it stands. Labels that violate less than a mined one of their block may never be
+    found: which w comes out depends on the way.
 
     Cost per pass: one oracle call per block, and for each inner pass the scores of two labels per
     mined label, with the potentials of its block.
