@@ -34,7 +34,7 @@ from timing import markdown, write_json
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
-from matplotlib.ticker import NullFormatter
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 NEAR = 0.01  # of the optimum, and of the primal for gaps
 ENOUGH = 0.001  # the gap at which a run ends
@@ -283,10 +283,8 @@ def plot(cells, styles, path):
 def plain_ticks(axis):
     """Numbers rather than powers, on an axis that may be shorter than a power of ten."""
     low, high = axis.get_view_interval()
-    steps = (1, 1.5, 2, 3, 5, 7) if high < 20.0 * low else (1,)
-    ticks = [m * 10.0**k for k in range(-4, 4) for m in steps]
-    ticks = [tick for tick in ticks if low <= tick <= high]
-    axis.set_ticks(ticks, [f"{tick:g}" for tick in ticks])
+    axis.set_major_locator(MaxNLocator(5) if high < 4.0 * low else LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter("{x:g}")
     axis.set_minor_formatter(NullFormatter())
 
 
