@@ -48,17 +48,18 @@ def watch(
     gap: float,
     tol: float,
     seed: int,
+    at: str = "better",
     test: Callable[[np.ndarray], float] | None = None,
     growth: float = 1.08,
 ) -> Curve:
     """The curve of one run, until a relative gap or a number of CPU seconds is reached.
 
-    The primal is that of the better of w and its average: the solver's own, or a running one where
-    the loop would verify such a one. `tol` is what the solver is told to reach. `test` gets the
-    solver's own average, else w. We look at the first passes, at the last one, and at steps of the
-    factor `growth` between.
+    The primal, and the test loss of the same weights, are those of w, of its average, or of the
+    better of both, as `at` says. The average is the solver's own, or a running one where the loop
+    would verify such a one. `tol` is what the solver is told to reach. We look at the first passes,
+    at the last one, and at steps of the factor `growth` between.
     """
-    watched = _Watched(problem, solver, limit, gap, test, growth)
+    watched = _Watched(problem, solver, limit, gap, at, test, growth)
     solve(problem, watched, tol=tol, max_iter=10**9, callbacks=[watched.look], random_state=seed)
     return watched.curve
 
@@ -66,8 +67,8 @@ def watch(
 class _Watched:
     """A solver that shows its state and its reports, and that ends passes at the limit."""
 
-    def __init__(self, problem, solver, limit, gap, test, growth):
-        self._problem, self._solver, self._test = problem, solver, test
+    def __init__(self, problem, solver, limit, gap, at, test, growth):
+        self._problem, self._solver, self._at, self._test = problem, solver, at, test
         self._limit, self._gap, self._growth = limit, gap, growth
         self._parts, self._next, self._average = 0, 1, None
         self._best = np.inf
@@ -112,15 +113,19 @@ class _Watched:
         elif report.averages:
             self._average = w.copy() if self._average is None else 0.8 * self._average + 0.2 * w
 
+    def _candidates(self):
+        w, average = self._state.w, self._average
+        if average is None:
+            return [w]
+        return {"w": [w], "average": [average], "better": [w, average]}[self._at]
+
     def _note(self, record, passes):
-        candidates = [self._state.w] + [self._average] * (self._average is not None)
-        primals = [self._problem.primal_at(v.astype(np.float64)) for v in candidates]
-        self._best = min(self._best, *primals)
+        found = [(self._problem.primal_at(v.astype(np.float64)), v) for v in self._candidates()]
+        primal, v = min(found, key=lambda pair: pair[0])
+        self._best = min(self._best, primal)
         self.curve.seconds.append(self._spent)
         self.curve.passes.append(passes)
         self.curve.dual.append(record.dual)
         self.curve.primal.append(self._best)
         if self._test is not None:
-            own = self._report.average
-            answer = self._state.w if own is None else own
-            self.curve.test.append(self._test(self._problem.weights(answer)))
+            self.curve.test.append(self._test(self._problem.weights(v)))

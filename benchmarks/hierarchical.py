@@ -5,9 +5,10 @@ python benchmarks/hierarchical.py --data FOLDER
 All methods minimise the same objective with the same oracle, one after the other in one process,
 on histograms that are generated (200 classes, 1000 features), on sector and on TREC's questions.
 Times are CPU seconds of passes alone. The primal is evaluated off the clock, at w and at an average
-of w where a method has one, and the smallest so far counts. The test loss is the mean cost of the
-answers to the test part. C was chosen by `--choose-C`: of five values, the one with the smallest
-mean cost on a quarter of the training part, trained on the rest to a gap of 1 %.
+of w where a method has one, and the smallest so far counts; descent by subgradients is shown with
+and without its average. The test loss is the mean cost of the answers to the test part. C was
+chosen by `--choose-C`: of five values, the one with the smallest mean cost on a quarter of the
+training part, trained on the rest to a gap of 1 %.
 """
 
 from __future__ import annotations
@@ -43,12 +44,13 @@ CS = (0.1, 1.0, 10.0, 100.0, 1000.0)
 
 @dataclass(frozen=True)
 class Method:
-    """A solver by its name, its settings, and how it is drawn."""
+    """A solver by its name, its settings, how it is drawn, and which of its weights count."""
 
     solver: str
     settings: dict[str, Any]
     colour: str
     line: str = "-"
+    at: str = "better"
 
     def make(self):
         """The solver."""
@@ -63,8 +65,8 @@ METHODS = {
     "Frank-Wolfe": Method("frank_wolfe", {}, "#1f5fa8"),
     "n-slack": Method("n_slack", {}, "#8e44ad"),
     "1-slack": Method("one_slack", {}, "#8e44ad", "--"),
-    "subgradient": Method("subgradient", {}, "#5d6d7e"),
-    "subgradient, averaged": Method("subgradient", {"averaging": True}, "#5d6d7e", "--"),
+    "subgradient": Method("subgradient", {}, "#5d6d7e", at="w"),
+    "subgradient, averaged": Method("subgradient", {}, "#5d6d7e", "--", at="average"),
     "passive-aggressive": Method("passive_aggressive", {}, "#17a2b8"),
     "perceptron": Method("perceptron", {}, "#17a2b8", "--"),
     "hard negatives": Method("hard_negatives", {}, "#9a7d0a"),
@@ -138,11 +140,11 @@ def chosen(names, options):
 
 
 def available(methods):
-    """Solvers of the methods; those that are not there are named."""
-    missing = sorted({m.solver for m in methods.values()} - set(SOLVERS))
+    """Methods whose solvers are there; the others are named."""
+    missing = sorted({method.solver for method in methods.values()} - set(SOLVERS))
     if missing:
         print(f"not there, left out: {', '.join(missing)}", flush=True)
-    return {name: m.make() for name, m in methods.items() if m.solver in SOLVERS}
+    return {name: method for name, method in methods.items() if method.solver in SOLVERS}
 
 
 def validated(data, Cs, train):
@@ -170,24 +172,23 @@ def optimum(data, C, key, path):
     return 0.5 * (known[key]["primal"] + known[key]["dual"])
 
 
-def measure(data, C, best, solvers, limit, repeats):
+def measure(data, C, best, methods, limit, repeats):
     """Curves of all methods, which take turns."""
-    curves = {name: [] for name in solvers}
-    small = data.head(1000)
-    for solver in solvers.values():  # compiles
-        run(small, C, solver, 2.0, 0)
+    curves = {name: [] for name in methods}
+    for method in methods.values():  # compiles
+        run(data.head(1000), C, method, 2.0, 0)
     for seed in range(repeats):
-        for name, solver in solvers.items():
-            curves[name].append(run(data, C, solver, limit, seed))
+        for name, method in methods.items():
+            curves[name].append(run(data, C, method, limit, seed))
             print(f"  {name}: {brief(curves[name][-1], best)}", flush=True)
     return {"C": C, "optimum": best, "limit": limit, "rows": len(data.y), "curves": curves}
 
 
-def run(data, C, solver, limit, seed):
+def run(data, C, method, limit, seed):
     """One run. With a smaller tol, w would not be of the data's precision."""
     return watch(
-        data.problem(C), solver, limit=limit, gap=ENOUGH, tol=1e-5, seed=seed, test=data.test_loss,
-        growth=1.15,
+        data.problem(C), method.make(), limit=limit, gap=ENOUGH, tol=1e-5, seed=seed, at=method.at,
+        test=data.test_loss, growth=1.15,
     )  # fmt: skip
 
 
@@ -248,17 +249,18 @@ def table(cells, reference):
     return markdown(header, rows)
 
 
-def plot(cells, styles, path):
+def plot(cells, methods, path):
     """Suboptimality and test loss over CPU time, a row per data set."""
     shape = {"figsize": (10.0, 0.8 + 3.1 * len(cells)), "layout": "constrained"}
     figure, axes = plt.subplots(len(cells), 2, squeeze=False, **shape)
     for (name, cell), (left, right) in zip(cells.items(), axes, strict=True):
-        for method, curves in cell["curves"].items():
-            colour, line = styles[method]
+        for label, curves in cell["curves"].items():
+            method = methods[label]
+            style = {"color": method.colour, "linestyle": method.line, "linewidth": 1.5}
+            style |= {"marker": ".", "markersize": 4}
             for number, curve in enumerate(curves):
-                style = {"color": colour, "linestyle": line, "linewidth": 1.5}
-                style |= {"alpha": 0.95 if number == 0 else 0.35, "marker": ".", "markersize": 4}
-                style |= {"label": method if number == 0 else None}
+                style |= {"alpha": 0.95 if number == 0 else 0.35}
+                style |= {"label": label if number == 0 else None}
                 above = np.array(curve.primal) / cell["optimum"] - 1.0
                 left.plot(curve.seconds, np.maximum(above, 1e-5), **style)
                 right.plot(curve.seconds, curve.test, **style)
@@ -288,12 +290,12 @@ def plain_ticks(axis):
     axis.set_minor_formatter(NullFormatter())
 
 
-def save(name, cells, reference, styles, folder):
+def save(name, cells, reference, methods, folder):
     """Write JSON, table and plot; called after each data set, so that a long run loses nothing."""
     versions = {package: version(package) for package in ("taut", "numpy", "numba")}
     write_json(folder / f"{name}.json", {"versions": versions, "cells": cells})
     (folder / f"{name}.md").write_text(table(cells, reference) + "\n")
-    plot(cells, styles, folder / f"{name}.png")
+    plot(cells, methods, folder / f"{name}.png")
 
 
 def arguments(description):
@@ -306,15 +308,15 @@ def arguments(description):
     return options
 
 
-def compare(name, sets, solvers, reference, styles, options):
-    """Measure solvers on data sets, and write what was found."""
+def compare(name, sets, methods, reference, options):
+    """Measure methods on data sets, and write what was found."""
     cells = {}
     for key, data, found in chosen(sets, options):
         best = optimum(data, found.C, key, options.results / "hierarchical_optima.json")
         limit = found.share * options.limit
         print(f"{key}, P* = {best:.6g}", flush=True)
-        cells[key] = measure(data, found.C, best, solvers, limit, options.repeats)
-        save(name, cells, reference, styles, options.results)
+        cells[key] = measure(data, found.C, best, methods, limit, options.repeats)
+        save(name, cells, reference, methods, options.results)
     print(table(cells, reference))
 
 
@@ -327,8 +329,7 @@ def main():
         for name, data, _ in chosen(SETS, options):
             print(name, *validated(data, CS, answers), flush=True)
         return
-    styles = {name: (method.colour, method.line) for name, method in METHODS.items()}
-    compare("hierarchical", SETS, available(METHODS), REFERENCE, styles, options)
+    compare("hierarchical", SETS, available(METHODS), REFERENCE, options)
 
 
 if __name__ == "__main__":

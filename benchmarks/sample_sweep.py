@@ -8,12 +8,17 @@ moves the weights of the K that violate their margins most.
 
 from __future__ import annotations
 
-import hierarchical
-from taut.solvers import SOLVERS
+from hierarchical import Method, arguments, compare
 
-SIZES = (1, 2, 5, 20, 100, None)
 DATA = ("generated", "sector")
-COLOURS = ("#7f8c8d", "#9a7d0a", "#1e8449", "#1f5fa8", "#8e44ad", "#c0392b")
+COLOURS = {
+    1: "#7f8c8d",
+    2: "#9a7d0a",
+    5: "#1e8449",
+    20: "#1f5fa8",
+    100: "#8e44ad",
+    None: "#c0392b",
+}
 
 
 def label(size):
@@ -23,10 +28,11 @@ def label(size):
 
 def main():
     """Compare all numbers of samples."""
-    options = hierarchical.arguments(__doc__).parse_args()
-    solvers = {label(size): SOLVERS["multi_sample"](n_samples=size) for size in SIZES}
-    styles = {name: (colour, "-") for name, colour in zip(solvers, COLOURS, strict=True)}
-    hierarchical.compare("sample_sweep", DATA, solvers, label(None), styles, options)
+    methods = {
+        label(size): Method("multi_sample", {"n_samples": size}, colour)
+        for size, colour in COLOURS.items()
+    }
+    compare("sample_sweep", DATA, methods, label(None), arguments(__doc__).parse_args())
 
 
 if __name__ == "__main__":

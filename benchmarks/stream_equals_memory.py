@@ -38,7 +38,7 @@ import matplotlib.pyplot as plt
 
 FEATURES, CLASSES = 1000, 20
 C = 1.0
-FORMS = {"dual": {"order": "given"}, "online": {"online": True, "order": "given"}}
+FORMS = {"dual": {"shuffle": False}, "online": {"online": True, "shuffle": False}}
 WAYS = {"memory": "#1f5fa8", "stream": "#c0392b"}
 
 
@@ -70,8 +70,9 @@ def train(folder, way, form, passes):
     """In a process of its own: weights and dual values into a file, the rest to the parent."""
     before, began = peak_memory(), time.process_time()
     solver = SOLVERS["multi_sample"](**FORMS[form])
-    result = solve(problem(folder, way), solver, tol=1e-5, max_iter=passes, random_state=0)
-    np.savez(folder / f"{way}-{form}.npz", w=result.w, dual=result.history["dual"])
+    result = solve(problem(folder, way), solver, tol=0.0, max_iter=passes, random_state=0)
+    dual = {record.iteration: record.dual for record in result.history}  # when a pass was over
+    np.savez(folder / f"{way}-{form}.npz", w=result.w, dual=list(dual.values()))
     grown = result.certificate.peak_memory - before
     print(json.dumps({"grown": grown, "seconds": time.process_time() - began}))
 
