@@ -3,6 +3,7 @@
 from taut.solvers.base import DualState, PassReport, Solver
 from taut.solvers.dual_coordinate import DualCoordinate
 from taut.solvers.frank_wolfe import FrankWolfe
+from taut.solvers.hard_negatives import HardNegatives
 from taut.solvers.online_cache import OnlineCache
 from taut.solvers.partial_linearization import ExponentiatedGradient, PartialLinearization
 from taut.solvers.passive_aggressive import PassiveAggressive
@@ -20,6 +21,7 @@ SOLVERS: dict[str, type[Solver]] = {
         Subgradient,
         PassiveAggressive,
         Perceptron,
+        HardNegatives,
     )
 }
 
@@ -29,6 +31,7 @@ __all__ = [
     "DualState",
     "ExponentiatedGradient",
     "FrankWolfe",
+    "HardNegatives",
     "OnlineCache",
     "PartialLinearization",
     "PassReport",

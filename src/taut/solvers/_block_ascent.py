@@ -23,7 +23,16 @@ from taut.solvers._turns import Pace, shuffle
 from taut.solvers.base import Arrays, DualState, KeepGoing, PassReport, Solver
 
 _NEVER = 2**62  # a pass that does not come
-_USED_UP = 1.0 - 1e-6  # share of a block's weight from which the truth has nothing left
+USED_UP = 1.0 - 1e-6  # share of a block's weight from which the truth has nothing left
+
+
+def check_in_memory(problem: Problem, solver: str) -> None:
+    """Refuse data that are read part by part."""
+    if not problem.in_memory:
+        raise InvalidData(
+            f"{solver} needs all data in memory, and these are read part by part: use "
+            "solver='online_cache', or load them if they fit"
+        )
 
 
 class Sweep(NamedTuple):
@@ -154,7 +163,7 @@ class CoordinateState(DualState):
         old = arrays["weight"]
         growth = self.duals.weight / np.where(old > 0.0, old, 1.0)
         self.duals.restore(arrays, np.ones(len(old)))
-        at_bound = self.duals.used() >= _USED_UP * old
+        at_bound = self.duals.used() >= USED_UP * old
         self.duals.restore(arrays, np.where(at_bound, growth, np.minimum(growth, 1.0)))
         self.duals.complete()
 
@@ -195,11 +204,7 @@ class BlockAscent(Solver[CoordinateState]):
 
     def init(self, problem: Problem, rng: np.random.Generator) -> CoordinateState:
         """All weight on the truths: a = 0."""
-        if not problem.in_memory:
-            raise InvalidData(
-                f"{self.name} needs all data in memory, and these are read part by part: use "
-                "solver='online_cache', or load them if they fit"
-            )
+        check_in_memory(problem, self.name)
         w = aligned_zeros(problem.data.size, problem.data.dtype)
         return self.state_of(problem.data, problem.block_weight, problem.n_jobs, w, rng)
 

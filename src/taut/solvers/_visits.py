@@ -26,6 +26,7 @@ from taut.planes import N_PLANES, gram_of, one_block
 from taut.sampling import Sampler
 from taut.solvers._block_duals.base import select
 from taut.solvers._block_duals.enumerated import find_truths
+from taut.solvers._block_duals.python import sampled_planes
 
 _AHEAD = 2  # visits between asking for a block's data and using them
 
@@ -308,9 +309,8 @@ class PythonVisits(Visits):
 
     def _planes_of(self, i: int, w: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
         """psi and losses of block i's labels at w, and by how much the first may miss the best."""
-        weights = self.data.prior.weights(w)
-        labels, error = self.sampler.labels(self.data, i, weights, self.count, self.rng)
-        psi, losses = zip(*(self.data.plane(i, label) for label in labels), strict=True)
+        planes, error = sampled_planes(self.data, i, w, self.sampler, self.count, self.rng)
+        psi, losses = zip(*planes, strict=True)
         return np.array(psi), np.array(losses), error
 
     def _move(

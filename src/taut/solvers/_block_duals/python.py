@@ -12,6 +12,22 @@ from taut.sampling import ARGMAX, Sampler
 from taut.solvers._block_duals.base import PlaneDual
 
 
+def sampled_planes(
+    data: PythonData,
+    i: int,
+    v: np.ndarray,
+    sampler: Sampler,
+    count: int,
+    rng: np.random.Generator,
+) -> tuple[list[tuple[np.ndarray, float]], float]:
+    """psi and loss of labels that a sampler finds, the argmax first, and an error.
+
+    The error is how far the largest violation may at most lie above that of the first.
+    """
+    labels, error = sampler.labels(data, i, data.prior.weights(v), count, rng)
+    return [data.plane(i, label) for label in labels], data.checked(i, error)
+
+
 class PythonDual(PlaneDual):
     """Planes kept as the non-zeros of psi; a plane's label is its number in `psi`."""
 
@@ -53,8 +69,8 @@ class PythonDual(PlaneDual):
         stored, point = self._stored(i), self.data.point(w)
         violation = [loss - values @ point[where] for (where, values), loss in stored]
         if exact:
-            seed = int(self.seed) + int(i)
-            found, error = self.data.planes(i, w, self.sampler, self.wanted, seed)
+            rng = np.random.default_rng(int(self.seed) + int(i))
+            found, error = sampled_planes(self.data, i, w, self.sampler, self.wanted, rng)
             values, worst = [loss - psi @ point for psi, loss in found], max(violation)
             mean = planes.coef[start : start + len(stored)] @ violation
             gap[i] = self.weight[i] * max(values[0] + error, worst) - mean
