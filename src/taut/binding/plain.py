@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -78,14 +78,20 @@ class PythonData:
 
     def plane(self, i: int, label: Any) -> tuple[np.ndarray, float]:
         """psi, in the scaled space, and loss of a label of block i."""
+        return next(self.planes(i, [label]))
+
+    def planes(self, i: int, labels: Iterable[Any]) -> Iterator[tuple[np.ndarray, float]]:
+        """The same of each label: the features of the truth are computed once."""
         truth = self.truth[i]
-        loss = float(self.structure.loss(truth, label))
-        if not 0.0 <= loss < np.inf:
-            raise InvalidData(
-                f"{type(self.structure).__name__}.loss of example {i} is {loss}: losses are >= 0 "
-                "and finite"
-            )
-        return self.prior.plane(self.features(i, truth) - self.features(i, label)), loss
+        right = self.features(i, truth)
+        for label in labels:
+            loss = float(self.structure.loss(truth, label))
+            if not 0.0 <= loss < np.inf:
+                raise InvalidData(
+                    f"{type(self.structure).__name__}.loss of example {i} is {loss}: losses are "
+                    ">= 0 and finite"
+                )
+            yield self.prior.plane(right - self.features(i, label)), loss
 
     def worst(self, i: int, v: np.ndarray) -> tuple[np.ndarray, float, float]:
         """psi and loss of the label that the loss-augmented oracle finds, and its error.

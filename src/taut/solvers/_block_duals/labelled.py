@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from taut._jit import helper
 from taut._lanes import aligned_zeros
 from taut.binding import CompiledData
 from taut.inner_products import ProductRoom, inner_products
+from taut.label_rows import is_among
 from taut.planes import (
     CAPACITY,
     N_PLANES,
@@ -28,18 +28,6 @@ from taut.solvers._block_duals.base import PlaneDual, select
 from taut.solvers._block_duals.threads import exchange
 
 _AHEAD = 2  # visits between asking for a block's planes and using them
-
-
-@helper
-def _is_stored(labels, count, found):
-    """Whether `found` is one of the first `count` labels."""
-    for q in range(count):
-        t = 0
-        while t < found.shape[0] and labels[q, t] == found[t]:
-            t += 1
-        if t == found.shape[0]:
-            return True
-    return False
 
 
 @functools.cache
@@ -98,7 +86,7 @@ def _visits(oracles, step):
             if exact:
                 value = argmax(data, i, w, work, 1.0, found[:size]) - base
                 # A label that is stored already comes back with the same value up to rounding.
-                if value > worst + rounding * (1.0 + abs(worst)) and not _is_stored(
+                if value > worst + rounding * (1.0 + abs(worst)) and not is_among(
                     labels, count, found[:size]
                 ):
                     worst = value
