@@ -17,7 +17,7 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 LAYERS = [
     ["errors"],
     ["_jit", "_lanes", "_scaling", "files", "interrupts", "progress", "result"],
-    ["enclosure"],
+    ["enclosure", "label_rows", "xorshift"],
     ["_linalg", "inner_products", "m_best", "marginals", "planes", "quadratic"],
     ["data", "centre", "plane_steps"],
     ["metrics"],

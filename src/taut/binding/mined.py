@@ -195,7 +195,7 @@ class _PlainLabels(MinedLabels):
         owner, losses, rows = [], [], []
         for i in range(data.n_blocks):
             label, error = data.worst_label(i, v)
-            psi, loss = data.difference(i, label)
+            psi, loss = next(data.differences(i, [label]))
             violation = loss - psi @ w
             hinges[i] = max(violation + error, 0.0)
             if violation > 0.0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -78,19 +78,25 @@ class PythonData:
 
     def plane(self, i: int, label: Any) -> tuple[np.ndarray, float]:
         """psi, in the scaled space, and loss of a label of block i."""
-        psi, loss = self.difference(i, label)
-        return self.prior.plane(psi), loss
+        return next(self.planes(i, [label]))
 
-    def difference(self, i: int, label: Any) -> tuple[np.ndarray, float]:
-        """psi = phi(truth) - phi(label) as it is, and loss of a label of block i."""
+    def planes(self, i: int, labels: Iterable[Any]) -> Iterator[tuple[np.ndarray, float]]:
+        """The same of each label."""
+        for psi, loss in self.differences(i, labels):
+            yield self.prior.plane(psi), loss
+
+    def differences(self, i: int, labels: Iterable[Any]) -> Iterator[tuple[np.ndarray, float]]:
+        """psi = phi(truth) - phi(label) as it is, and loss of each label of block i."""
         truth = self.truth[i]
-        loss = float(self.structure.loss(truth, label))
-        if not 0.0 <= loss < np.inf:
-            raise InvalidData(
-                f"{type(self.structure).__name__}.loss of example {i} is {loss}: losses are >= 0 "
-                "and finite"
-            )
-        return self.features(i, truth) - self.features(i, label), loss
+        right = self.features(i, truth)
+        for label in labels:
+            loss = float(self.structure.loss(truth, label))
+            if not 0.0 <= loss < np.inf:
+                raise InvalidData(
+                    f"{type(self.structure).__name__}.loss of example {i} is {loss}: losses are "
+                    ">= 0 and finite"
+                )
+            yield right - self.features(i, label), loss
 
     def worst(self, i: int, v: np.ndarray) -> tuple[np.ndarray, float, float]:
         """psi and loss of the label that the loss-augmented oracle finds, and its error.

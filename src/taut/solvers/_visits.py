@@ -27,6 +27,7 @@ from taut.sampling import Sampler
 from taut.solvers._block_duals.base import select
 from taut.solvers._block_duals.enumerated import find_truths
 from taut.solvers._block_duals.python import sampled_planes
+from taut.xorshift import scrambled
 
 _AHEAD = 2  # visits between asking for a block's data and using them
 
@@ -79,11 +80,8 @@ class Visits(ABC):
 
 @kernel
 def mixed(seed, number):
-    """Another seed for each number, by splitmix; never 0, from which xorshift does not move."""
-    z = seed + np.uint64(number + 1) * np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return (z ^ (z >> np.uint64(31))) | np.uint64(1)
+    """Another seed for each number; never 0, from which xorshift does not move."""
+    return scrambled(seed + np.uint64(number) * np.uint64(0x9E3779B97F4A7C15))
 
 
 @kernel

@@ -12,6 +12,7 @@ from taut._jit import helper
 from taut._lanes import aligned_zeros
 from taut.binding import CompiledData
 from taut.inner_products import ProductRoom, inner_products
+from taut.label_rows import is_among
 from taut.planes import (
     CAPACITY,
     N_PLANES,
@@ -29,18 +30,6 @@ from taut.solvers._block_duals.base import PlaneDual, select
 from taut.solvers._block_duals.threads import exchange
 
 _AHEAD = 2  # visits between asking for a block's planes and using them
-
-
-@helper
-def _is_stored(labels, count, found):
-    """Whether `found` is one of the first `count` labels."""
-    for q in range(count):
-        t = 0
-        while t < found.shape[0] and labels[q, t] == found[t]:
-            t += 1
-        if t == found.shape[0]:
-            return True
-    return False
 
 
 @functools.cache
@@ -108,7 +97,7 @@ def _visits(oracles, step, sample):
                 worst = max(worst, values[0] - base)
                 for f in range(n_found):
                     value = values[f] - base
-                    if value > bar and not _is_stored(labels, count, found[f]):
+                    if value > bar and not is_among(labels, count, found[f]):
                         new = append(planes, i, found[f], loss_of(data, i, found[f]))
                         violation[new] = value
                         gram = gram_of(planes, i)

@@ -25,7 +25,7 @@ def sampled_planes(
     The error is how far the largest violation may at most lie above that of the first.
     """
     labels, error = sampler.labels(data, i, data.prior.weights(v), count, rng)
-    return [data.plane(i, label) for label in labels], data.checked(i, error)
+    return list(data.planes(i, labels)), data.checked(i, error)
 
 
 class PythonDual(PlaneDual):
