@@ -40,6 +40,7 @@ from taut.solvers import (
     DualCoordinate,
     ExponentiatedGradient,
     FrankWolfe,
+    HardNegatives,
     OnlineCache,
     PartialLinearization,
 )
@@ -384,6 +385,7 @@ SOLVERS = {
     "frank-wolfe-batch": FrankWolfe(update="batch", recentring=0.0),
     "frank-wolfe-away": FrankWolfe("away"),
     "frank-wolfe-pairwise-gap": FrankWolfe("pairwise", sampling="gap"),
+    "hard-negatives": HardNegatives(inner_gap=1e-9),
 }
 
 #: Relative gaps that solvers reach in some thousand passes, where they are slow in the end.

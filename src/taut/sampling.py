@@ -82,3 +82,6 @@ class Argmax(Sampler):
         """The argmax of the structure."""
         label, error = bounded_argmax(data.structure, data.X[i], w, data.truth[i])
         return [label], error
+
+
+ARGMAX = Argmax()

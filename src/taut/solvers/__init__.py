@@ -3,8 +3,12 @@
 from taut.solvers.base import DualState, PassReport, Solver
 from taut.solvers.dual_coordinate import DualCoordinate
 from taut.solvers.frank_wolfe import FrankWolfe
+from taut.solvers.hard_negatives import HardNegatives
 from taut.solvers.online_cache import OnlineCache
 from taut.solvers.partial_linearization import ExponentiatedGradient, PartialLinearization
+from taut.solvers.passive_aggressive import PassiveAggressive
+from taut.solvers.perceptron import Perceptron
+from taut.solvers.subgradient import Subgradient
 
 SOLVERS: dict[str, type[Solver]] = {
     solver.name: solver
@@ -14,6 +18,10 @@ SOLVERS: dict[str, type[Solver]] = {
         PartialLinearization,
         FrankWolfe,
         ExponentiatedGradient,
+        Subgradient,
+        PassiveAggressive,
+        Perceptron,
+        HardNegatives,
     )
 }
 
@@ -23,8 +31,12 @@ __all__ = [
     "DualState",
     "ExponentiatedGradient",
     "FrankWolfe",
+    "HardNegatives",
     "OnlineCache",
     "PartialLinearization",
     "PassReport",
+    "PassiveAggressive",
+    "Perceptron",
     "Solver",
+    "Subgradient",
 ]

@@ -1,0 +1,33 @@
+"""Whose turn it is: the order of visits, and how many fit between two questions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from taut._jit import kernel
+
+_SECONDS_BETWEEN_QUESTIONS = 0.1
+
+
+@kernel
+def shuffle(order, seed):
+    """Random order, by xorshift: beside cheap visits, drawing from numpy's generator would show."""
+    x = seed
+    for last in range(order.shape[0] - 1, 0, -1):
+        x ^= x << np.uint64(13)
+        x ^= x >> np.uint64(7)
+        x ^= x << np.uint64(17)
+        other = ((x >> np.uint64(32)) * np.uint64(last + 1)) >> np.uint64(32)
+        order[last], order[other] = order[other], order[last]
+
+
+class Pace:
+    """How many visits to make without asking whether to go on: those of a tenth of a second."""
+
+    def __init__(self) -> None:
+        self.visits = 64
+
+    def adapt(self, done: int, seconds: float) -> None:
+        """Learn from so many visits that took so long."""
+        fitting = done * _SECONDS_BETWEEN_QUESTIONS / max(seconds, 1e-6)
+        self.visits = int(min(max(fitting, 1), 100 * self.visits))
