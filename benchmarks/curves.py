@@ -51,8 +51,9 @@ def watch(
     at: str = "better",
     test: Callable[[np.ndarray], float] | None = None,
     growth: float = 1.08,
+    passes: int = 10**9,
 ) -> Curve:
-    """The curve of one run, until a relative gap or a number of CPU seconds is reached.
+    """The curve of one run, until a relative gap, CPU seconds or a number of passes is reached.
 
     The primal, and the test loss of the same weights, are those of w, of its average, or of the
     better of both, as `at` says. The average is the solver's own, or a running one where the loop
@@ -60,7 +61,7 @@ def watch(
     at the last one, and at steps of the factor `growth` between.
     """
     watched = _Watched(problem, solver, limit, gap, at, test, growth)
-    solve(problem, watched, tol=tol, max_iter=10**9, callbacks=[watched.look], random_state=seed)
+    solve(problem, watched, tol=tol, max_iter=passes, callbacks=[watched.look], random_state=seed)
     return watched.curve
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.cluster import AgglomerativeClustering
 from sklearn.datasets import load_digits
 from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.preprocessing import normalize
+
+from taut.structures import cluster_tree
 
 #: Training X and y, test X and y, and a tree of the classes.
 Hierarchical = tuple[Any, np.ndarray, Any, np.ndarray, Any]
@@ -103,10 +103,7 @@ def generated_text(
 def sector(folder: Path) -> Hierarchical:
     """Texts of 105 sectors of industry, in ten groups whose mean texts are alike."""
     X, y = sparse(folder, "sector", "train")
-    means = normalize([X[y == label].mean(axis=0) for label in np.unique(y)])
-    groups = AgglomerativeClustering(10).fit_predict(means)
-    tree = [np.unique(y)[groups == group].tolist() for group in range(10)]
-    return X, y, *sparse(folder, "sector", "test"), tree
+    return X, y, *sparse(folder, "sector", "test"), cluster_tree(X, y, 10)
 
 
 def trec(folder: Path) -> Hierarchical:

@@ -57,9 +57,11 @@ COLOURS = dict(
 )
 
 
-def run(problem, solver, limit, seed):
+def run(problem, solver, limit, seed, passes=10**9):
     """The curve of one run, until the gap or the limit is reached."""
-    return watch(problem, solver, limit=limit, gap=min(GAPS), tol=1e-9, seed=seed)
+    return watch(
+        problem, solver, limit=limit, gap=min(GAPS), tol=1e-9, seed=seed, passes=passes
+    )  # fmt: skip
 
 
 def best_temperature(problem, solver, limit, seed):
@@ -191,7 +193,7 @@ def warm_up(makers):
     for make in makers:
         problem = make(max(LAMBDAS))
         for solver in (PUBLISHED | OURS).values():
-            run(problem, solver, 0.1, 0)
+            run(problem, solver, np.inf, 0, passes=3)
 
 
 def main():
