@@ -4,6 +4,7 @@ from taut.solvers.base import DualState, PassReport, Solver
 from taut.solvers.dual_coordinate import DualCoordinate
 from taut.solvers.frank_wolfe import FrankWolfe
 from taut.solvers.hard_negatives import HardNegatives
+from taut.solvers.multi_sample import MultiSample
 from taut.solvers.online_cache import OnlineCache
 from taut.solvers.partial_linearization import ExponentiatedGradient, PartialLinearization
 from taut.solvers.passive_aggressive import PassiveAggressive
@@ -17,6 +18,7 @@ SOLVERS: dict[str, type[Solver]] = {
         OnlineCache,
         PartialLinearization,
         FrankWolfe,
+        MultiSample,
         ExponentiatedGradient,
         Subgradient,
         PassiveAggressive,
@@ -32,6 +34,7 @@ __all__ = [
     "ExponentiatedGradient",
     "FrankWolfe",
     "HardNegatives",
+    "MultiSample",
     "OnlineCache",
     "PartialLinearization",
     "PassReport",
