@@ -3,6 +3,7 @@
 import functools
 import itertools
 
+import numba
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -137,10 +138,10 @@ def visit(make):
     return build
 
 
-def drawn(data, sampler, i, v, count, seed=1, loss_weight=1.0):
+def drawn(data, sampler, i, v, count, seed=1, loss_weight=1.0, rows=None):
     """Labels as tuples, and their score + loss less the truth's score."""
     sampler = as_sampler(sampler, data)
-    count = sampler.n_labels(data, count)
+    count = rows or sampler.n_labels(data, count)
     if isinstance(data, PythonData):
         w = data.prior.weights(v)
         labels, error = sampler.labels(data, i, w, count, np.random.default_rng(seed))
@@ -225,10 +226,25 @@ def test_the_best_are_those_of_enumeration(name, sampler, prior, rng):
                 best = sorted([0.0, *best], reverse=True)
             elif not best or best[0] < 0.0:
                 best = [0.0, *best]
-            for count in (1, 2, 3, 1000):
-                values = drawn(data, sampler, i, v, count, loss_weight=loss_weight)[1]
-                wanted = 1000 if sampler.name == "all" else count
-                assert_allclose(values, best[:wanted], atol=tolerance(data, every))
+            for wanted in (1, 2, 3, 1000):
+                values = drawn(data, sampler, i, v, wanted, loss_weight=loss_weight)[1]
+                count = wanted
+                if sampler.name == "all":
+                    values, count = sorted(values, reverse=True), len(best)
+                assert_allclose(values, best[:count], atol=tolerance(data, every))
+
+
+@pytest.mark.parametrize("name", ["multiclass", "scalar", "listed-plain"])
+def test_the_argmax_has_a_row_where_there_are_too_few_for_all(name, rng):
+    case = CASES[name]
+    data = bound(case)
+    for i, v in points(case, data, rng):
+        every = violations(case, data, i, v)
+        for rows in (1, 2):
+            labels, values = drawn(data, "all", i, v, 1000, rows=rows)
+            assert len(labels) <= rows
+            assert len(set(labels)) == len(labels)
+            assert_allclose(values[0], max([0.0, *every.values()]), atol=tolerance(data, every))
 
 
 def test_ties_are_all_found():
@@ -421,15 +437,21 @@ def test_what_a_structure_does_not_have_is_named(name, sampler, message):
 
 
 def test_what_is_no_sampler_is_refused():
-    with pytest.raises(InvalidData, match=r"sampler is 'best': give \"auto\", 'argmax', 'all'"):
-        as_sampler("best", bound(CASES["multiclass"]))
+    data = bound(CASES["multiclass"])
+    for sampler in ("best", Top, ["top"]):
+        with pytest.raises(InvalidData, match=r"sampler is .*: give \"auto\", 'argmax', 'all'"):
+            as_sampler(sampler, data)
+    for options in ({"pool": 0}, {"diversity": -1.0}, {"diversity": np.nan}):
+        with pytest.raises(
+            InvalidData, match=r"Diverse has pool=\d and diversity=\S+: give a pool"
+        ):
+            Diverse(**options)
 
 
 def test_equal_samplers_have_one_kernel():
-    assert Given(flipped).make is Given(flipped).make
+    assert Given(flipped).make is Given(numba.njit(flipped)).make
     assert Diverse(source=Top()).make is Diverse(8, source=Top()).make
     assert Diverse(source=Top()).make is not Diverse(source=MBest()).make
-    assert AllLabels().make is Top().make
 
 
 def test_rooms_do_not_share_what_threads_write(rng):

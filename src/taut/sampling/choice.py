@@ -52,14 +52,14 @@ def as_sampler(sampler: str | Sampler | Callable[..., Any], data: Data) -> Sampl
     """
     if isinstance(sampler, Sampler):
         return sampler.suited(data)
-    if callable(sampler):
+    if callable(sampler) and not isinstance(sampler, type):
         return Given(sampler)
     if sampler == "auto":
         return _auto(data)
-    if sampler not in _NAMED:
+    if not isinstance(sampler, str) or sampler not in _NAMED:
         raise InvalidData(
             f'sampler is {sampler!r}: give "auto", {", ".join(map(repr, _NAMED))}, a function, or '
-            "a sampler of taut.sampling"
+            "an object such as taut.sampling.Top()"
         )
     return _NAMED[sampler]().suited(data)
 

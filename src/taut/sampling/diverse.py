@@ -11,6 +11,7 @@ import numpy as np
 from taut._jit import helper, kernel
 from taut._lanes import aligned_zeros
 from taut.binding import CompiledData, Room
+from taut.errors import InvalidData
 from taut.inner_products import ProductRoom, inner_products
 from taut.label_rows import copy
 from taut.sampling._planes import distinct
@@ -127,6 +128,13 @@ class Diverse(Sampler):
     source: Sampler | None = None
 
     name = "diverse"
+
+    def __post_init__(self) -> None:
+        if self.pool < 1 or not 0.0 <= self.diversity < np.inf:
+            raise InvalidData(
+                f"Diverse has pool={self.pool} and diversity={self.diversity}: give a pool of at "
+                "least 1 and a finite diversity >= 0"
+            )
 
     def suited(self, data):
         """With a source that the structure allows."""

@@ -109,6 +109,43 @@ def _best_listed(oracles):
     return sample
 
 
+@helper
+def _put(label, value, place, found, values, best):
+    """Write a label into a row; returns the row of the best."""
+    copy(label, found[place])
+    values[place] = value
+    return place if value > values[best] else best
+
+
+def _all_listed(oracles):
+    score, loss = oracles.score, oracles.loss
+
+    def sample(data, i, w, work, loss_weight, seed, room, found, values):
+        """One scan; where rows are too few, the best label has one nevertheless."""
+        own = room.truth[room.offsets[i] : room.offsets[i + 1]]
+        capacity, count, best = values.shape[0], 0, 0
+        for k in range(room.labels.shape[0]):
+            label = room.labels[k]
+            if same(label, own):
+                continue
+            value = score(data, i, w, work, label) + loss_weight * loss(data, i, label)
+            if count < capacity or value > values[best]:
+                place = min(count, capacity - 1)
+                best = _put(label, value, place, found, values, best)
+                count = place + 1
+        base = score(data, i, w, work, own)
+        if count == 0 or base > values[best]:
+            place = min(count, capacity - 1)
+            best = _put(own, base, place, found, values, best)
+            count = place + 1
+        values[0], values[best] = values[best], values[0]
+        for t in range(own.shape[0]):
+            found[0, t], found[best, t] = found[best, t], found[0, t]
+        return count
+
+    return sample
+
+
 class Top(Sampler):
     """The labels of highest score + loss, by enumeration.
 
@@ -145,9 +182,13 @@ class Top(Sampler):
 
 
 class AllLabels(Top):
-    """All labels, the best first; the truth only where it is the best."""
+    """All labels, the best first and the others in no order; the truth only where it is the best.
+
+    A structure lists them as for `Top`. A visit costs one score and one loss per label.
+    """
 
     name = "all"
+    make = staticmethod(_all_listed)
 
     def n_labels(self, data, wanted):
         """All, however many are wanted."""

@@ -92,7 +92,8 @@ class Given(Sampler):
     @property
     def make(self):
         """Around the function."""
-        return _drawn_by(self.function, self.allocates)
+        # Numba's own compiled functions are compiled again, with the options of kernels.
+        return _drawn_by(getattr(self.function, "py_func", self.function), self.allocates)
 
     def n_labels(self, data, wanted):
         """As many as are wanted."""
@@ -105,4 +106,5 @@ class Given(Sampler):
     def labels(self, data, i, w, count, rng):
         """What the function returns, up to the number wanted."""
         labels = list(self.function(data.structure, data.X[i], w, data.truth[i], count))
-        return led_by_argmax(data, i, w, labels, count, self.function.__name__)
+        name = getattr(self.function, "__name__", "the sampler's function")
+        return led_by_argmax(data, i, w, labels, count, name)

@@ -288,8 +288,8 @@ class CompiledStructure(ABC):
 
     - `sample(data, i, w, work, loss_weight, seed, found)`, after `prepare`, writes the label of
       highest score + loss_weight * loss into found[0], other labels into further rows, none twice,
-      and returns how many there are, at most len(found). What it draws at random depends on the
-      integer `seed` alone. The scores in `work` stay as they are.
+      and returns how many there are, at most len(found). What it draws at random depends on
+      `seed` alone, an int64 >= 0. The scores in `work` stay as they are.
 
     For labels with a latent part:
 
