@@ -29,6 +29,8 @@ from test_solvers import assert_feasible, dual_point
 
 # One for each form of dual variables: weights of labels, means, labels, sparse psi.
 FORMS = ["multiclass-csr-cost-bias", "chain", "tags-compiled", "tags-plain"]
+#: Of these, what a stream can hold.
+STREAMED = ["multiclass-csr-cost-bias", "chain", "pairwise", "tags-plain"]
 DUAL = MultiSample(2, recentring=0.0)
 ONLINE = MultiSample(2, form="online")
 
@@ -45,6 +47,12 @@ def block_of(coef, losses, gram):
         np.zeros(0, np.int32),
         np.zeros((2, 3), int),
     )
+
+
+@pytest.fixture(autouse=True)
+def reports_by_no_clock(monkeypatch):
+    """How often a sequential solver reports within a pass depends on the time that it takes."""
+    monkeypatch.setattr("taut.solvers._sequential._SECONDS", 1e9)
 
 
 class TestStep:
@@ -109,15 +117,16 @@ def test_samplers_lead_to_the_optimum(sampler, form):
     assert result.certificate.primal >= best * (1.0 - 1e-9)
 
 
-def test_more_samples_gain_more_in_a_pass():
-    """In sequence and without a centre, after the first pass, where both begin alike."""
-    problem = STRUCTURES["multiclass-cost"].problem(C=3.0)
-    duals = [
-        solve(problem, MultiSample(k, shuffle=False, recentring=0.0), max_iter=2).history["dual"][0]
-        for k in (1, 2, 4)
-    ]
-    assert duals == sorted(duals)
-    assert duals[0] < duals[-1]
+def test_more_samples_gain_more_in_a_visit():
+    """Of a block alone, where all begin at the same point."""
+    case, gains = STRUCTURES["multiclass-cost"], []
+    for i in range(case.n_blocks):
+        problem = case.problem(3.0, blocks=[i])
+        solvers = [MultiSample(k, recentring=0.0) for k in (1, 2, None)]
+        gains.append([solve(problem, s, max_iter=1).history["dual"][0] for s in solvers])
+    gains = np.array(gains)
+    assert (np.diff(gains, axis=1) >= -1e-12).all()
+    assert (gains[:, -1] > gains[:, 0] + 1e-3).any()
 
 
 @pytest.mark.parametrize("structure", ["multiclass-csr-cost-bias", "chain", "tags-plain"])
@@ -163,7 +172,7 @@ class TestDualPoint:
 
 
 @pytest.mark.parametrize("size", [1, 4])
-@pytest.mark.parametrize("structure", FORMS)
+@pytest.mark.parametrize("structure", STREAMED)
 class TestStream:
     """Chunks of any size, down to one example, in sequence: the same numbers as in memory."""
 
@@ -182,16 +191,21 @@ class TestStream:
         ids=["online", "dual", "random", "all"],
     )
     def test_equals_memory(self, structure, size, solver):
-        if solver.sampler == "random" and structure == "tags-compiled":
-            pytest.skip("its labels cannot be enumerated")
+        if solver.sampler == "random" and structure in ("pairwise", "tags-plain"):
+            pytest.skip("its labels are not listed")
         case, options = STRUCTURES[structure], {"tol": 1e-2, "max_iter": 40, "random_state": 0}
         streamed = StreamedProblem(case.structure, self.source(structure, size))
         first, second = solve(case.problem(), solver, **options), solve(streamed, solver, **options)
-        assert_array_equal(first.history["oracle_calls"], second.history["oracle_calls"])
-        # Sums over chunks and over all blocks at once differ by rounding, where there are such.
-        rtol = 0.0 if solver.recentring == 0.0 else 1e-6
-        assert_allclose(first.w, second.w, rtol=rtol, atol=1e-9 * (rtol > 0.0))
-        assert_allclose(first.history["dual"], second.history["dual"], rtol=1e-6 if rtol else 1e-13)
+        # Chunks are summed up one by one, and rounding may decide where two labels are tied: with a
+        # centre, which learns from such sums, only the first passes are the same.
+        passes = 4 if solver.recentring else len(first.history)
+        assert_allclose(first.history["dual"][:passes], second.history["dual"][:passes], rtol=1e-9)
+        if not solver.recentring:
+            assert_allclose(first.w, second.w, rtol=1e-9, atol=1e-12)
+            assert_allclose(first.certificate.primal, second.certificate.primal, rtol=1e-9)
+        exact = solver.form == "online" and structure != "chain"  # no inner products from scores
+        if exact:
+            same_history(first, second)
 
 
 class TestChunked:
@@ -215,7 +229,7 @@ class TestChunked:
         _, problem = self.problem(tmp_path)
         options = {"tol": 1e-6, "random_state": 0}
         whole = solve(problem, MultiSample(), max_iter=12, **options)
-        file = Checkpoint(tmp_path / "run", every=0.0)
+        file = Checkpoint(tmp_path / "run", seconds=0.0)
         solve(problem, MultiSample(), max_iter=5, checkpoint=file, **options)
         resumed = solve(problem, MultiSample(), max_iter=12, checkpoint=file, **options)
         same_history(whole, resumed)

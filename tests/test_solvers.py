@@ -131,11 +131,13 @@ def block_point(case, state, i, place):
     start, size = state["places"][place, [SLOT, LABEL_SIZE]]
     for q in range(state["places"][place, N_PLANES]):
         label = state["labels"][state["places"][place, TEXT] + q * size :][:size]
-        if "psi_number" in state:  # the label is the number of a stored psi
-            differs = np.abs(psi - stored_psi(state, label[0])).sum(axis=1)
-            differs += np.abs(losses - state["loss"][start + q])
-        else:
-            differs = np.abs(case.labels(i) - label).sum(axis=1)
+        if "psi_number" in state:  # the label is the number of a stored psi, perhaps a merged one
+            stored = np.append(stored_psi(state, label[0]), [state["loss"][start + q], 1.0])
+            shares, error = nnls(np.column_stack([psi, losses, np.ones(len(psi))]).T, stored)
+            assert error < 1e-10
+            alpha += state["coef"][start + q] * shares / shares.sum()
+            continue
+        differs = np.abs(case.labels(i) - label).sum(axis=1)
         if q == 0 and differs.min() > 0 and isinstance(case.structure, Scalar | Regression):
             continue  # the truth is no candidate there, and has no features
         assert differs.min() < 1e-12

@@ -334,6 +334,12 @@ def _encode(name: str, value: Any, tensors: dict[str, np.ndarray]) -> dict[str, 
                 f"solver = {value!r} is not one of taut's and cannot be stored; "
                 "call set_params(solver='auto') before saving"
             )
+        for setting, given in vars(value).items():
+            if not isinstance(given, int | float | str | None):
+                raise InvalidType(
+                    f"solver = {value!r}: {setting} is a {type(given).__name__} and cannot be "
+                    "stored; call set_params(solver='auto') before saving"
+                )
         return {"solver": value.name, "settings": dict(vars(value))}
     if isinstance(value, np.random.RandomState):
         return {"value": None}  # its state belongs to the run, not to the model

@@ -28,6 +28,8 @@ class ChunkedState(DualState):
         self.w = w
         self.rng = rng
         self.kept: dict[int, Arrays] = {}  # by number of the chunk
+        self.curvatures = np.zeros(2)  # summed over blocks until a pass is whole, and their number
+        self.measured = False
 
     def go_through(self, stiffness: float, keep_going: KeepGoing) -> PassReport:
         """Visit the blocks of all chunks, one chunk after the other."""
@@ -42,11 +44,14 @@ class ChunkedState(DualState):
                 own_seed = seed + np.uint64(chunk.first)
                 report = self.ascent.go_through(state, own_seed, stiffness, keep_going)
                 self._keep(chunk, part, state)
+                if not self.measured:
+                    self.curvatures += state.curvature() * chunk.n_blocks, chunk.n_blocks
                 self.loss_sum += state.loss_sum  # which is 0 when a chunk is read
                 gap, movement = gap + report.gap, movement + report.movement
                 calls, complete = calls + report.oracle_calls, report.complete
                 if not complete:
                     break
+        self.measured |= complete
         return PassReport(
             gap if complete else math.inf, movement, complete, calls, averages=complete
         )
@@ -80,9 +85,9 @@ class ChunkedState(DualState):
         self.loss_sum = sum(state.duals.sum_up(U) for _chunk, _part, state in self._states())
 
     def curvature(self):
-        """Mean of C_i |psi_i|^2 over the blocks of the first chunk."""
-        head = self.problem.source.head
-        return self._waken(head, self.problem.bind(head)).curvature()
+        """Mean of C_i |psi_i|^2 over the blocks, as of the first pass."""
+        total, count = self.curvatures
+        return float(total / max(count, 1.0))
 
     def widen(self):
         """W in float64."""
@@ -90,7 +95,8 @@ class ChunkedState(DualState):
 
     def arrays(self):
         """Everything, as named arrays."""
-        arrays = {"w": self.w, "loss_sum": np.array(self.loss_sum)}
+        numbers = np.array([self.loss_sum, self.measured, *self.curvatures])
+        arrays = {"w": self.w, "numbers": numbers}
         for number, own in self.kept.items():
             arrays |= {f"chunk.{number}.{name}": array for name, array in own.items()}
         return arrays
@@ -100,7 +106,9 @@ class ChunkedState(DualState):
         if arrays["w"].dtype != self.w.dtype:
             self.widen()
         self.w[:] = arrays["w"]
-        self.loss_sum, self.kept = float(arrays["loss_sum"]), _chunks_of(arrays)
+        self.kept = _chunks_of(arrays)
+        self.loss_sum, self.measured = float(arrays["numbers"][0]), bool(arrays["numbers"][1])
+        self.curvatures[:] = arrays["numbers"][2:]
 
     def hot_start(self, arrays, same_weights):
         """The dual point of `arrays`, scaled block by block to these weights, by a reading."""
@@ -113,7 +121,9 @@ class ChunkedState(DualState):
         for chunk, part, state in self._states():
             old = {"weight": self.kept[chunk.number]["weight"]}
             state.hot_start(state.duals.arrays() | old, same_weights)
+            self.curvatures += state.curvature() * chunk.n_blocks, chunk.n_blocks
             self._keep(chunk, part, state)
+        self.measured = True
 
 
 def _chunks_of(arrays: Arrays) -> dict[int, Arrays]:
