@@ -13,7 +13,7 @@ from reference import dual, primal, solve_qp
 from taut import Problem, Status, solve
 from taut.errors import InvalidData
 from taut.planes import LABEL_SIZE, N_PLANES, SLOT, TEXT
-from taut.solvers import DualCoordinate, _block_ascent
+from taut.solvers import DualCoordinate, _pace
 from taut.structures import Multiclass, Regression, Scalar
 from taut.structures._mean_laws import _means_of
 
@@ -325,10 +325,10 @@ def test_exact_steps_over_labels_of_several_integers():
 
 @pytest.mark.parametrize("structure", FORMS, indirect=True)
 def test_how_a_pass_is_divided_changes_nothing(structure, case, monkeypatch):
-    monkeypatch.setattr(_block_ascent, "_SECONDS_BETWEEN_QUESTIONS", 0.0)
+    monkeypatch.setattr(_pace, "_SECONDS_BETWEEN_QUESTIONS", 0.0)
     blocks = np.arange(150) % case.n_blocks  # the first 64 blocks of a pass are not divided
     divided = run(case.problem(blocks=blocks), max_iter=20)
-    monkeypatch.setattr(_block_ascent, "_SECONDS_BETWEEN_QUESTIONS", 1e9)
+    monkeypatch.setattr(_pace, "_SECONDS_BETWEEN_QUESTIONS", 1e9)
     whole = run(case.problem(blocks=blocks), max_iter=20)
     assert_array_equal(divided.history["dual"], whole.history["dual"])
     assert_array_equal(divided.w, whole.w)

@@ -76,6 +76,10 @@ class Quadratic:
         """Set v for a dual point given by U."""
         _place(v, z, kappa, U)
 
+    def point(self, v: np.ndarray) -> np.ndarray:
+        """The weights that belong to v, where planes are evaluated: the gradient of g*."""
+        return v
+
 
 @kernel
 def _bounded_value(v, shift, lower):
@@ -151,3 +155,7 @@ class BoundedQuadratic(Quadratic):
     def place(self, v, z, kappa, U):
         """Set v for a dual point given by U."""
         _bounded_place(v, z, kappa, self.shift, U)
+
+    def point(self, v):
+        """v within its bounds."""
+        return np.maximum(v, self.lower)

@@ -3,6 +3,8 @@
 from taut.solvers.base import DualState, PassReport, Solver
 from taut.solvers.dual_coordinate import DualCoordinate
 from taut.solvers.frank_wolfe import FrankWolfe
+from taut.solvers.n_slack import NSlack
+from taut.solvers.one_slack import OneSlack
 from taut.solvers.online_cache import OnlineCache
 from taut.solvers.partial_linearization import ExponentiatedGradient, PartialLinearization
 
@@ -14,6 +16,8 @@ SOLVERS: dict[str, type[Solver]] = {
         PartialLinearization,
         FrankWolfe,
         ExponentiatedGradient,
+        OneSlack,
+        NSlack,
     )
 }
 
@@ -23,6 +27,8 @@ __all__ = [
     "DualState",
     "ExponentiatedGradient",
     "FrankWolfe",
+    "NSlack",
+    "OneSlack",
     "OnlineCache",
     "PartialLinearization",
     "PassReport",

@@ -7,7 +7,6 @@ visit does (`taut.solvers._block_duals`).
 
 from __future__ import annotations
 
-import time
 from abc import abstractmethod
 from typing import NamedTuple
 
@@ -19,9 +18,9 @@ from taut.binding import CompiledData, PythonData
 from taut.errors import InvalidData
 from taut.problem import Problem
 from taut.solvers._block_duals import BlockDual
+from taut.solvers._pace import Pace
 from taut.solvers.base import Arrays, DualState, KeepGoing, PassReport, Solver
 
-_SECONDS_BETWEEN_QUESTIONS = 0.1
 _NEVER = 2**62  # a pass that does not come
 _USED_UP = 1.0 - 1e-6  # share of a block's weight from which the truth has nothing left
 
@@ -58,7 +57,7 @@ class CoordinateState(DualState):
         # they are seen again tells by how much such gaps rise in each pass, on average.
         self.rise = 0.0
         self.age = 0  # passes since the last visit, summed over the blocks
-        self.part = 64  # blocks to visit without asking whether to go on
+        self.pace = Pace()
         self.n_weighted = int(np.count_nonzero(duals.weight))
         self.gap[duals.weight == 0.0] = 0.0
         self.due[duals.weight == 0.0] = _NEVER
@@ -259,18 +258,10 @@ class BlockAscent(Solver[CoordinateState]):
     def _visit(
         state: CoordinateState, sweep: Sweep, stiffness: float, keep_going: KeepGoing
     ) -> int:
-        """Visit in parts of a fraction of a second, asking between them; return how many."""
+        """Visit in parts, asking between them whether to go on; return how many."""
         done = 0
-        while done < len(sweep.order):
-            started = time.perf_counter()
-            part = sweep.order[done : done + state.part]
-            state.visit(part, sweep, stiffness)
-            done += len(part)
-            if not keep_going():
-                break
-            seconds = max(time.perf_counter() - started, 1e-6)
-            fitting = len(part) * _SECONDS_BETWEEN_QUESTIONS / seconds
-            state.part = int(min(max(fitting, 1), 100 * state.part))
+        for first, done in state.pace.ranges(len(sweep.order), keep_going):
+            state.visit(sweep.order[first:done], sweep, stiffness)
         return done
 
     def _schedule(self, state: CoordinateState, visited: np.ndarray, before: np.ndarray) -> None:

@@ -165,7 +165,8 @@ class BlockDual(ABC):
 class PlaneDual(BlockDual):
     """What the two forms with planes share: only how planes are found and applied differs.
 
-    A visit ends with `step`, one of `taut.plane_steps`.
+    A visit ends with `step`, one of `taut.plane_steps`, of up to `max_steps`; one with the oracle
+    of up to `oracle_steps`, where that is given.
     """
 
     planes: Planes
@@ -177,10 +178,12 @@ class PlaneDual(BlockDual):
         n_jobs: int,
         step: Callable,
         max_steps: int,
+        oracle_steps: int | None,
     ) -> None:
         super().__init__(data, weight, n_jobs)
         self.step = step
         self.max_steps = max_steps
+        self.oracle_steps = max_steps if oracle_steps is None else oracle_steps
 
     @property
     def loss_sum(self):

@@ -200,8 +200,9 @@ class LabelledDual(PlaneDual):
         n_jobs: int,
         step: Callable,
         max_steps: int = 1,
+        oracle_steps: int | None = None,
     ) -> None:
-        super().__init__(data, weight, n_jobs, step, max_steps)
+        super().__init__(data, weight, n_jobs, step, max_steps, oracle_steps)
         blocks = self.data.blocks
         self.planes = Planes(self.weight, blocks.truth, blocks.offsets)
         self.allocate(blocks.dtype)
@@ -235,9 +236,10 @@ class LabelledDual(PlaneDual):
 
     def visit_part(self, number, order, worker, stiffness, exact, gap, sums):
         blocks, progress = self.data.blocks, aligned_zeros(1, np.int64)
+        max_steps = self.oracle_steps if exact else self.max_steps
         self.data.kernel(_plane_pass(self.step))(
             self.local_data[number], blocks.offsets, blocks.truth, order, self.weight, worker,
-            stiffness, exact, self.max_steps, self.shares[number], self.buffers[number], gap, sums,
+            stiffness, exact, max_steps, self.shares[number], self.buffers[number], gap, sums,
             progress,
         )  # fmt: skip
         return order[progress[0] :]

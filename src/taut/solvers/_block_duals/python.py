@@ -23,8 +23,10 @@ class PythonDual(PlaneDual):
         n_jobs: int,
         step: Callable,
         max_steps: int = 1,
+        oracle_steps: int | None = None,
     ) -> None:
-        super().__init__(data, weight, 1, step, max_steps)  # Python runs one thread at a time
+        # Python runs one thread at a time.
+        super().__init__(data, weight, 1, step, max_steps, oracle_steps)
         n = data.n_blocks
         nothing = (np.empty(0, dtype=np.int64), np.empty(0))
         self.planes = Planes(self.weight, np.zeros(n, dtype=np.int32), np.arange(n + 1))
@@ -54,7 +56,8 @@ class PythonDual(PlaneDual):
                 violation.append(value)
                 stored.append((self._append(i, psi, loss), loss))
         change = np.empty(len(violation))
-        sums = self.step(planes, i, np.array(violation), stiffness, self.max_steps, change)
+        max_steps = self.oracle_steps if exact else self.max_steps
+        sums = self.step(planes, i, np.array(violation), stiffness, max_steps, change)
         for ((where, values), _loss), amount in zip(stored, change, strict=True):
             if amount:
                 w[where] += amount / stiffness * values
