@@ -40,6 +40,8 @@ from taut.solvers import (
     DualCoordinate,
     ExponentiatedGradient,
     FrankWolfe,
+    NSlack,
+    OneSlack,
     OnlineCache,
     PartialLinearization,
 )
@@ -384,6 +386,9 @@ SOLVERS = {
     "frank-wolfe-batch": FrankWolfe(update="batch", recentring=0.0),
     "frank-wolfe-away": FrankWolfe("away"),
     "frank-wolfe-pairwise-gap": FrankWolfe("pairwise", sampling="gap"),
+    "one-slack": OneSlack(),
+    "n-slack": NSlack(),
+    "n-slack-batch": NSlack(batch=3),
 }
 
 #: Relative gaps that solvers reach in some thousand passes, where they are slow in the end.

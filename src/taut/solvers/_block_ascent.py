@@ -28,7 +28,8 @@ _USED_UP = 1.0 - 1e-6  # share of a block's weight from which the truth has noth
 class Sweep(NamedTuple):
     """A pass under way: whether it asks the oracle, the blocks, their gaps before, and the order.
 
-    `sums` are the summed loss and the summed squared lengths of moves, as visits add to them.
+    `sums` are the summed loss, the summed squared lengths of moves, and the summed gaps over the
+    planes of blocks, as visits add to them.
     """
 
     exact: bool
@@ -221,7 +222,7 @@ class BlockAscent(Solver[CoordinateState]):
         candidates = state.due <= state.passes if exact else state.duals.revisitable()
         blocks = np.flatnonzero(candidates)
         before = state.gap[blocks] if exact else state.gap[:0]
-        sums = np.array([state.loss_sum, 0.0])
+        sums = np.array([state.loss_sum, 0.0, 0.0])
         return Sweep(exact, blocks, before, self._order(blocks, state), sums)
 
     def end(self, state: CoordinateState, sweep: Sweep, visited: int) -> PassReport:

@@ -118,8 +118,8 @@ class Cuts:
         where = np.split(arrays["psi_where"], np.cumsum(arrays["psi_places"]))
         values = np.split(arrays["psi_value"], np.cumsum(arrays["psi_size"]))
         self.psi = [
-            Vector(places.copy() if n else slice(None), own.copy())
-            for n, places, own in zip(arrays["psi_places"], where, values, strict=False)
+            Vector(places.copy() if len(places) == len(own) else slice(None), own.copy())
+            for places, own in zip(where[:-1], values[:-1], strict=True)
         ]
 
 
@@ -145,10 +145,10 @@ def best_weights(gram: np.ndarray, linear: np.ndarray) -> np.ndarray:
         x_l=np.zeros(len(linear)),
     )
     solver.solve()
-    found = unit * solver.result.x
+    found = solver.result.x
     if not np.isfinite(found).all():
         return np.zeros(len(linear))
-    found = np.where(found > _LEAST * found.sum(), found, 0.0)
+    found = unit * np.where(found > _LEAST * max(found.sum(), 1.0), found, 0.0)
     return found / max(found.sum(), 1.0)
 
 

@@ -59,7 +59,8 @@ class BlockDual(ABC):
     ) -> None:
         """Visit blocks in `order`, updating w and `gap`, and adding to `sums` block by block.
 
-        sums[0] is the summed loss, sums[1] the summed squared length of the blocks' moves of U.
+        sums[0] is the summed loss, sums[1] the summed squared length of the blocks' moves of U,
+        and sums[2], where there are planes, the summed gap over those of each block.
         """
         n_threads = self.n_jobs if len(order) >= _WORTHWHILE * self.n_jobs else 1
         if n_threads == 1:

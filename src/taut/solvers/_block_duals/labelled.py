@@ -135,6 +135,7 @@ def _visits(oracles, step):
                             gram[q, added] = row[q]
                     count = new + 1
                 gap[i] = weight[i] * worst - mean
+            sums[2] += weight[i] * worst - mean
             loss, length = step(planes, i, violation, stiffness, max_steps, change)
             sums[0] += loss
             sums[1] += length

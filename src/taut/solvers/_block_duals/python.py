@@ -47,21 +47,22 @@ class PythonDual(PlaneDual):
         start = planes.places[i, SLOT]
         stored, point = self._stored(i), self.data.point(w)
         violation = [loss - values @ point[where] for (where, values), loss in stored]
+        mean, worst = planes.coef[start : start + len(stored)] @ violation, max(violation)
+        seen = self.weight[i] * worst - mean
         if exact:
             psi, loss, error = self.data.worst(i, w)
-            value, worst = loss - psi @ point, max(violation)
-            mean = planes.coef[start : start + len(stored)] @ violation
-            gap[i] = self.weight[i] * max(value + error, worst) - mean
+            value = loss - psi @ point
+            gap[i] = seen = self.weight[i] * max(value + error, worst) - mean
             if value > worst + 1e-12 * (1.0 + abs(worst)):
                 violation.append(value)
                 stored.append((self._append(i, psi, loss), loss))
         change = np.empty(len(violation))
         max_steps = self.oracle_steps if exact else self.max_steps
-        sums = self.step(planes, i, np.array(violation), stiffness, max_steps, change)
+        moves = self.step(planes, i, np.array(violation), stiffness, max_steps, change)
         for ((where, values), _loss), amount in zip(stored, change, strict=True):
             if amount:
                 w[where] += amount / stiffness * values
-        return sums
+        return *moves, seen
 
     def _stored(self, i):
         """Sparse psi and loss of each plane of block i."""
