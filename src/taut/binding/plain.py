@@ -129,7 +129,7 @@ class PythonData:
         above where the oracle is not exact; blocks without violation add nothing.
         """
         point = self.point(w)
-        for i in first + np.flatnonzero(weight[first:last]):
+        for i in (first + np.flatnonzero(weight[first:last])).tolist():
             own, loss, error = self.worst(i, w)
             value = loss - own @ point
             sums[1] += weight[i] * max(value + error, 0.0)

@@ -148,6 +148,12 @@ class CoordinateState(DualState):
                 "the start was made by a solver that keeps some blocks only: start from a solve "
                 "with dual_coordinate, or from nothing (warm_start=False)"
             )
+        missing = self.duals.arrays().keys() - arrays.keys()
+        if missing:
+            raise InvalidData(
+                f"the start has no {', '.join(sorted(missing))}: its dual variables have another "
+                "form; start from a solve with the same solver, or from nothing (warm_start=False)"
+            )
         old = arrays["weight"]
         growth = self.duals.weight / np.where(old > 0.0, old, 1.0)
         self.duals.restore(arrays, np.ones(len(old)))

@@ -14,10 +14,9 @@ import numpy as np
 import piqp
 
 Arrays = dict[str, np.ndarray]
-_PRECISION = 1e-10  # of the QPs, in units in which their linear term is about 1
-_LEAST = (
-    1e-9  # of the summed weights: what an interior point leaves to planes that should have none
-)
+_PRECISION, _FINEST = 1e-10, 1e-13  # of QPs, in units in which their linear term is about 1
+_ITERATIONS = 100  # some 10 to 20 are usual
+_LEAST = 1e-9  # in such units: what an interior point leaves to planes that should have none
 
 
 class Vector(NamedTuple):
@@ -135,8 +134,11 @@ def best_weights(gram: np.ndarray, linear: np.ndarray) -> np.ndarray:
     unit = min(1.0, size / bend) if bend > 0.0 else 1.0
     solver = piqp.DenseSolver()
     settings = solver.settings
-    settings.eps_abs = settings.eps_rel = _PRECISION
-    settings.eps_duality_gap_abs = settings.eps_duality_gap_rel = _PRECISION
+    # Where the weights are small, their sum is far from 1, and so much less may a slope miss 0.
+    precision = max(unit * _PRECISION, _FINEST)
+    settings.eps_abs = settings.eps_rel = precision
+    settings.eps_duality_gap_abs = settings.eps_duality_gap_rel = precision
+    settings.max_iter = _ITERATIONS
     solver.setup(
         P=np.asfortranarray(gram * (unit / size)),
         c=-linear / size,

@@ -78,8 +78,10 @@ class NSlack(BlockAscent):
         self, data: CompiledData | PythonData, weight: np.ndarray, n_jobs: int
     ) -> BlockDual:
         """Planes, which the oracle adds to and sweeps move weight between."""
-        kind = PythonDual if isinstance(data, PythonData) else LabelledDual
-        return kind(data, weight, n_jobs, corrective_steps, _STEPS, oracle_steps=0)
+        settings = (weight, n_jobs, corrective_steps, _STEPS, 0)
+        if isinstance(data, PythonData):
+            return PythonDual(data, *settings)
+        return LabelledDual(data, *settings)
 
     def pass_(
         self, problem: Problem, state: CoordinateState, stiffness: float, keep_going: KeepGoing
@@ -90,10 +92,11 @@ class NSlack(BlockAscent):
         for start in range(0, len(sweep.order), size):
             batch = sweep.order[start : start + size]
             visited += self._visit(state, sweep._replace(order=batch), stiffness, keep_going)
-            if visited < start + len(batch):
+            if visited == start + len(batch):
+                found = float(state.gap[np.isfinite(state.gap)].sum())
+                self._solve(state, sweep.sums, found, stiffness, keep_going)
+            if not keep_going():
                 break
-            found = float(state.gap[np.isfinite(state.gap)].sum())
-            self._solve(state, sweep.sums, found, keep_going)
         return self.end(state, sweep, visited)
 
     def _solve(
@@ -101,6 +104,7 @@ class NSlack(BlockAscent):
         state: CoordinateState,
         sums: np.ndarray,
         found: float,
+        stiffness: float,
         keep_going: KeepGoing,
     ) -> None:
         """Sweeps over the kept labels, until their own gap is small beside the one found."""
@@ -108,6 +112,6 @@ class NSlack(BlockAscent):
             sums[2] = 0.0
             order = self._order(np.flatnonzero(state.duals.revisitable()), state)
             sweep = Sweep(False, order, state.gap[:0], order, sums)
-            whole = self._visit(state, sweep, 1.0, keep_going) == len(order)
+            whole = self._visit(state, sweep, stiffness, keep_going) == len(order)
             if not whole or sums[2] <= self.precision * found:
                 break
