@@ -75,8 +75,9 @@ def by_sweeps(solver, state, gaps):
     seconds, answers = 0.0, []
     for k in range(1, 100_000):
         sums[2] = 0.0
+        sweep = Sweep(False, order, order, order, np.uint64(1), sums)
         start = time.process_time()
-        solver._visit(state, Sweep(False, order, order, order, sums), 1.0, lambda: True)
+        solver._visit(state, sweep, 1.0, lambda: True)
         seconds += time.process_time() - start
         dual = sums[0] - 0.5 * float(state.w @ state.w)
         # As w stands still, the gap over the planes is that of the QP.

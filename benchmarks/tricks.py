@@ -33,7 +33,7 @@ from taut._lanes import aligned_zeros, stride_of
 from taut._linalg import as_rows, row_times
 from taut.binding.compiled import _hinges
 from taut.solvers import DualCoordinate
-from taut.solvers._block_ascent import _shuffle
+from taut.solvers._turns import shuffle
 from taut.structures import Chain, Multiclass, Scalar
 from timing import cpu_time, markdown, write_json
 
@@ -129,7 +129,7 @@ def counting(X, y):
     for allocates in (False, True):
         inside = [oracle and helper(oracle, allocates) for oracle in Scalar().oracles]
         loops.append(compiled(_hinges(type(Scalar().oracles)(*inside))))
-    rest = 1.0, np.zeros(1, np.int32), 0, len(y)
+    rest = 1.0, 0, len(y), np.zeros(len(y), np.int32)
     return [lambda k=k: loops[k](*given, *rest, outs[k]) for k in range(2)], outs
 
 
@@ -176,7 +176,7 @@ def shuffles(n=50_000):
 
     def ours():
         order = blocks.copy()
-        _shuffle(order, np.uint64(12345))
+        shuffle(order, np.uint64(12345))
         sums[0] = order.sum()
 
     def numpys():

@@ -40,6 +40,7 @@ from taut.solvers import (
     DualCoordinate,
     ExponentiatedGradient,
     FrankWolfe,
+    HardNegatives,
     NSlack,
     OneSlack,
     OnlineCache,
@@ -389,6 +390,7 @@ SOLVERS = {
     "one-slack": OneSlack(),
     "n-slack": NSlack(),
     "n-slack-batch": NSlack(batch=3),
+    "hard-negatives": HardNegatives(inner_gap=1e-9),
 }
 
 #: Relative gaps that solvers reach in some thousand passes, where they are slow in the end.

@@ -11,11 +11,20 @@ from numpy.testing import assert_allclose, assert_array_equal
 from cases import STRUCTURES
 from own_structures import Tags
 from reference import primal, solve_prior_qp
-from taut import Checkpoint, MulticlassSVM, Problem, Status, StreamedProblem, solve
+from taut import (
+    Checkpoint,
+    MulticlassSVM,
+    Problem,
+    Regularizer,
+    Status,
+    StreamedProblem,
+    solve,
+)
 from taut.data import Stream
 from taut.errors import InvalidData
 from taut.solvers import NSlack, OneSlack, one_slack
 from taut.solvers._cuts import Cuts, best_weights, step_towards
+from taut.structures import Scalar
 from test_online_cache import in_memory, part_of, stream
 from test_regularizer import n_weights, numbers
 from test_regularizer import run as run_with_prior
@@ -302,6 +311,16 @@ def test_start_from_blocks_without_weight(form):
     assert_optimal(case, run(case.problem(), OneSlack(), start=first.state), ones)
     both = run(case.problem(), OneSlack(), start=first.state)
     assert_optimal(case, run(case.problem(1.0, even), OneSlack(), start=both.state), even)
+
+
+def test_nothing_to_learn_leaves_no_planes():
+    """All margins are kept by the prior."""
+    prior = Regularizer(mean=np.full(2, 5.0))
+    problem = Problem(Scalar(), np.eye(2), np.ones(2), regularizer=prior)
+    for start in (None, run(problem, OneSlack(patience=1)).state):
+        result = run(problem, OneSlack(patience=1), start=start)
+        assert (result.certificate.primal, result.certificate.dual) == (0.0, 0.0)
+        assert len(result.state["coef"]) == 0
 
 
 def test_start_from_another_solver_is_refused(solver):

@@ -13,7 +13,7 @@ from reference import dual, primal, solve_qp
 from taut import Problem, Status, solve
 from taut.errors import InvalidData
 from taut.planes import LABEL_SIZE, N_PLANES, SLOT, TEXT
-from taut.solvers import DualCoordinate, _pace
+from taut.solvers import DualCoordinate, _turns
 from taut.structures import Multiclass, Regression, Scalar
 from taut.structures._mean_laws import _means_of
 
@@ -49,6 +49,8 @@ def dual_point(case, state):
         return mean_points(case, state)
     if "lowest_w" in state:
         return cut_points(case, state)
+    if "mined.alpha" in state:
+        return mined_points(case, state)
     if "places" in state:
         return [block_point(case, state, i, i) for i in range(case.n_blocks)]
     alphas = [truth_point(case, i) for i in range(case.n_blocks)]
@@ -56,6 +58,40 @@ def dual_point(case, state):
         for q, i in enumerate(part["ids"]):
             alphas[i] = part["alpha"][q] if "alpha" in part else block_point(case, part, i, q)
     return alphas
+
+
+def mined_points(case, state):
+    """Weights of mined labels, scaled to share slacks, then by the factor of the largest dual."""
+    psi, losses = case.reference
+    alphas = [np.zeros(len(loss)) for loss in losses]
+    for i, label, weight in zip(state["mined.owner"], *mined_labels(case, state), strict=True):
+        alphas[i][label] += weight
+    weights = state["block_weight"]
+    pairs = list(zip(alphas, weights, strict=True))
+    alphas = [a * min(1.0, C / a.sum()) if a.any() else a for a, C in pairs]
+    U = sum(a @ p for a, p in zip(alphas, psi, strict=True))
+    loss_sum = sum(a @ loss for a, loss in zip(alphas, losses, strict=True))
+    factor = min(1.0, loss_sum / (U @ U)) if U.any() else 1.0
+    rest = [max(C - factor * a.sum(), 0.0) for a, C in zip(alphas, weights, strict=True)]
+    return [factor * a + rest[i] * truth_point(case, i) for i, a in enumerate(alphas)]
+
+
+def mined_labels(case, state):
+    """The number of each mined label among those of its block, and its weight."""
+    numbers, offsets = [], state.get("mined.offsets")
+    for j, i in enumerate(state["mined.owner"]):
+        if offsets is None:  # the psi of a plain structure
+            stored = slice(*state["mined.psi_indptr"][j : j + 2])
+            row = np.zeros(case.reference[0][i].shape[1])
+            row[state["mined.psi_indices"][stored]] = state["mined.psi_data"][stored]
+            differs = np.abs(case.reference[0][i] - row).sum(axis=1)
+            differs += np.abs(case.reference[1][i] - state["mined.loss"][j])
+        else:
+            pair = state["mined.pairs"][offsets[j] : offsets[j + 1]]
+            differs = np.abs(case.labels(i) - pair[len(pair) // 2 :]).sum(axis=1)
+        assert differs.min() < 1e-12
+        numbers.append(differs.argmin())
+    return numbers, state["mined.alpha"]
 
 
 def mean_points(case, state):
@@ -82,9 +118,8 @@ def cut_points(case, state):
     psi, losses = case.reference
     U, loss_sum = sum_of_cuts(state)
     ends = np.cumsum([len(block) for block in losses])
-    member = (
-        np.searchsorted(ends, np.arange(ends[-1]), side="right") == np.arange(len(ends))[:, None]
-    )
+    owner = np.searchsorted(ends, np.arange(ends[-1]), side="right")
+    member = owner == np.arange(len(ends))[:, None]
     rest = np.vstack([np.zeros((len(psi[0][0]) + 1, len(ends))), np.eye(len(ends))])
     A = np.hstack([np.vstack([np.vstack(psi).T, np.concatenate(losses), member]), rest])
     U = case.problem().data.unpad(U)
@@ -194,13 +229,17 @@ def ones(case):
 @pytest.mark.parametrize(("structure", "solver"), list(pairs()), indirect=["structure"])
 class TestSolution:
     def test_is_the_optimum(self, structure, solver, case, ones):
+        if solver == "hard-negatives" and not isinstance(case.structure, Scalar):
+            pytest.skip("labels of a block have slacks of their own: another objective")
         assert_optimal(case, solved(structure, solver), ones, max(REACH.get(solver, 0.0), 1e-6))
 
     def test_certificate_is_true(self, structure, solver, case, ones):
         result = solved(structure, solver)
         certificate = result.certificate
         assert certificate.exact
-        assert -1e-12 <= certificate.relative_gap <= REACH.get(solver, 1e-8)
+        settled = certificate.status is Status.SETTLED  # of a method that leaves the gap open
+        assert certificate.relative_gap >= -1e-12
+        assert settled or certificate.relative_gap <= REACH.get(solver, 1e-8)
         assert certificate.dual <= optimum(case, ones) * (1.0 + 1e-10)
         assert_allclose(
             certificate.primal, primal(result.w, *case.reference, ones), rtol=1e-12, atol=1e-12
@@ -363,10 +402,10 @@ def test_exact_steps_over_labels_of_several_integers():
 
 @pytest.mark.parametrize("structure", FORMS, indirect=True)
 def test_how_a_pass_is_divided_changes_nothing(structure, case, monkeypatch):
-    monkeypatch.setattr(_pace, "_SECONDS_BETWEEN_QUESTIONS", 0.0)
+    monkeypatch.setattr(_turns, "_SECONDS_BETWEEN_QUESTIONS", 0.0)
     blocks = np.arange(150) % case.n_blocks  # the first 64 blocks of a pass are not divided
     divided = run(case.problem(blocks=blocks), max_iter=20)
-    monkeypatch.setattr(_pace, "_SECONDS_BETWEEN_QUESTIONS", 1e9)
+    monkeypatch.setattr(_turns, "_SECONDS_BETWEEN_QUESTIONS", 1e9)
     whole = run(case.problem(blocks=blocks), max_iter=20)
     assert_array_equal(divided.history["dual"], whole.history["dual"])
     assert_array_equal(divided.w, whole.w)

@@ -15,7 +15,7 @@ import cases
 from reference import dual, primal
 from taut import Problem, Status, solve
 from taut.planes import CAPACITY, LABEL_SIZE, N_PLANES, SLOT, SQUARE, TEXT, Planes
-from taut.solvers import DualCoordinate, _pace
+from taut.solvers import DualCoordinate, _turns
 from taut.solvers._block_duals import BlockDual, EnumeratedDual, base
 from taut.structures import Chain
 from test_solvers import assert_feasible, dual_point
@@ -60,7 +60,7 @@ def news_interval(request, monkeypatch):
 @pytest.fixture(autouse=True)
 def whole_passes(monkeypatch):
     """How long a visit takes, while others use the machine, does not decide about threads."""
-    monkeypatch.setattr(_pace, "_SECONDS_BETWEEN_QUESTIONS", 1e9)
+    monkeypatch.setattr(_turns, "_SECONDS_BETWEEN_QUESTIONS", 1e9)
 
 
 @pytest.fixture

@@ -81,7 +81,8 @@ class Problem:
         self.data = bind(structure, X, y, regularizer)
         self.quadratic: Quadratic = self.data.prior.quadratic(self.data.pad)
         self.n_jobs = n_jobs
-        self.block_weight = C * check_sample_weight(sample_weight, self.n_blocks)
+        self.sample_weight = check_sample_weight(sample_weight, self.n_blocks)
+        self.block_weight = C * self.sample_weight
 
     def with_factor(self, C: float) -> Self:
         """The same problem with another C; the data are shared."""
@@ -91,7 +92,7 @@ class Problem:
         return other
 
     def _set_factor(self, C: float) -> None:
-        self.block_weight = self.block_weight * (C / self.C)
+        self.block_weight = C * self.sample_weight
         self.C = C
         self.__dict__.pop("weight_digest", None)
 

@@ -51,6 +51,12 @@ def _place(w, z, kappa, U):
         w[j] = (U[j] + kappa * z[j]) / (1.0 + kappa)
 
 
+@kernel
+def _rescale(v, factor):
+    for j in range(v.shape[0]):
+        v[j] *= factor
+
+
 class Quadratic:
     """g(w) = 1/2 |w|^2."""
 
@@ -79,6 +85,19 @@ class Quadratic:
     def point(self, v: np.ndarray) -> np.ndarray:
         """The weights that belong to v, where planes are evaluated: the gradient of g*."""
         return v
+
+    def along(self, v: np.ndarray, factor: float) -> tuple[float, float]:
+        """g* of `factor` times the dual vector that v belongs to, and its slope in `factor`."""
+        square = float(v @ v)
+        return 0.5 * factor * factor * square, factor * square
+
+    def dual_vector(self, v: np.ndarray, factor: float, U: np.ndarray) -> None:
+        """U = `factor` times the dual vector that v belongs to."""
+        np.multiply(v, factor, out=U)
+
+    def rescale(self, v: np.ndarray, factor: float) -> None:
+        """Multiply the dual vector that v belongs to."""
+        _rescale(v, factor)
 
 
 @kernel
@@ -129,6 +148,24 @@ def _bounded_place(v, z, kappa, shift, U):
         v[j] = (shift[j] + U[j] + kappa * z[j]) / (1.0 + kappa)
 
 
+@kernel
+def _bounded_along(v, factor, shift, lower):
+    conjugate = 0.0
+    slope = 0.0
+    for j in range(v.shape[0]):
+        step = v[j] - shift[j]
+        u = max(shift[j] + factor * step, lower[j])
+        conjugate += factor * step * u - 0.5 * (u - shift[j]) ** 2
+        slope += step * u
+    return conjugate, slope
+
+
+@kernel
+def _bounded_rescale(v, factor, shift):
+    for j in range(v.shape[0]):
+        v[j] = shift[j] + factor * (v[j] - shift[j])
+
+
 class BoundedQuadratic(Quadratic):
     """g(w) = 1/2 |w - shift|^2 for w >= lower."""
 
@@ -159,3 +196,16 @@ class BoundedQuadratic(Quadratic):
     def point(self, v):
         """v within its bounds."""
         return np.maximum(v, self.lower)
+
+    def along(self, v, factor):
+        """As for the plain quadratic."""
+        return _bounded_along(v, factor, self.shift, self.lower)
+
+    def dual_vector(self, v, factor, U):
+        """U = factor (v - shift)."""
+        np.subtract(v, self.shift, out=U)
+        U *= factor
+
+    def rescale(self, v, factor):
+        """v = shift + factor (v - shift)."""
+        _bounded_rescale(v, factor, self.shift)

@@ -99,8 +99,7 @@ class StreamedProblem(Problem):
                 f"X has {len(problem.X)} items and y {len(problem.y)} for {problem.n_blocks} "
                 "examples: this solver takes lists of examples and of their labels"
             )
-        weight = problem.block_weight / problem.C
-        chunk = as_chunk(problem.X, problem.y, weight, as_list=as_list)
+        chunk = as_chunk(problem.X, problem.y, problem.sample_weight, as_list=as_list)
         return cls(problem.structure, Held(chunk), problem.C, problem.n_jobs, problem.regularizer)
 
     def _set_factor(self, C: float) -> None:

@@ -16,7 +16,7 @@ from taut.data.labels import as_label_sequences
 from taut.data.source import Source
 from taut.errors import InvalidData
 from taut.estimators.base import StructuralEstimator, estimator
-from taut.solvers import OnlineCache
+from taut.solvers import SOLVERS, OnlineCache
 from taut.solving import OnlineRun
 from taut.streamed import StreamedProblem
 
@@ -110,10 +110,11 @@ class OnlineEstimator(StructuralEstimator):
         """
         options = self._options()
         solver = options["solver"] or OnlineCache()
-        if not isinstance(solver, OnlineCache):
+        if not solver.can_be_fed:
+            names = sorted(name for name, known in SOLVERS.items() if known.can_be_fed)
             raise InvalidData(
-                f"solver = {self.solver!r} needs all data at once: use 'auto' or 'online_cache' "
-                "for partial_fit"
+                f"solver = {self.solver!r} needs all data at once: for partial_fit use 'auto' or "
+                f"one of {', '.join(map(repr, names))}"
             )
         online: _Online | None = getattr(self, "_online", None)
         if online is None:

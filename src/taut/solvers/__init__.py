@@ -3,10 +3,14 @@
 from taut.solvers.base import DualState, PassReport, Solver
 from taut.solvers.dual_coordinate import DualCoordinate
 from taut.solvers.frank_wolfe import FrankWolfe
+from taut.solvers.hard_negatives import HardNegatives
 from taut.solvers.n_slack import NSlack
 from taut.solvers.one_slack import OneSlack
 from taut.solvers.online_cache import OnlineCache
 from taut.solvers.partial_linearization import ExponentiatedGradient, PartialLinearization
+from taut.solvers.passive_aggressive import PassiveAggressive
+from taut.solvers.perceptron import Perceptron
+from taut.solvers.subgradient import Subgradient
 
 SOLVERS: dict[str, type[Solver]] = {
     solver.name: solver
@@ -18,6 +22,10 @@ SOLVERS: dict[str, type[Solver]] = {
         ExponentiatedGradient,
         OneSlack,
         NSlack,
+        Subgradient,
+        PassiveAggressive,
+        Perceptron,
+        HardNegatives,
     )
 }
 
@@ -27,10 +35,14 @@ __all__ = [
     "DualState",
     "ExponentiatedGradient",
     "FrankWolfe",
+    "HardNegatives",
     "NSlack",
     "OneSlack",
     "OnlineCache",
     "PartialLinearization",
     "PassReport",
+    "PassiveAggressive",
+    "Perceptron",
     "Solver",
+    "Subgradient",
 ]

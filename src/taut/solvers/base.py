@@ -133,9 +133,13 @@ class Solver(ABC, Generic[State]):
     recentring : float or "auto"
         Strength of the moving centre (`taut.centre`) that this solver wants from the loop; 0 for
         solvers that do not ascend the dual by blocks.
+    can_be_fed : bool
+        Whether it goes on with data that come in later and are gone afterwards, as of
+        `partial_fit`.
     """
 
     name: ClassVar[str]
+    can_be_fed: ClassVar[bool] = False
     recentring: float | str = 0.0
 
     @abstractmethod

@@ -11,7 +11,7 @@ from taut.binding import CompiledData, PythonData
 from taut.errors import InvalidData
 from taut.plane_steps import corrective_steps
 from taut.problem import Problem
-from taut.solvers._block_ascent import BlockAscent, CoordinateState, Sweep
+from taut.solvers._block_ascent import BlockAscent, CoordinateState, Sweep, draw_seed
 from taut.solvers._block_duals import BlockDual, LabelledDual, PythonDual
 from taut.solvers.base import KeepGoing, PassReport
 
@@ -78,16 +78,15 @@ class NSlack(BlockAscent):
         self, data: CompiledData | PythonData, weight: np.ndarray, n_jobs: int
     ) -> BlockDual:
         """Planes, which the oracle adds to and sweeps move weight between."""
-        settings = (weight, n_jobs, corrective_steps, _STEPS, 0)
         if isinstance(data, PythonData):
-            return PythonDual(data, *settings)
-        return LabelledDual(data, *settings)
+            return PythonDual(data, weight, n_jobs, corrective_steps, _STEPS, oracle_steps=0)
+        return LabelledDual(data, weight, n_jobs, corrective_steps, _STEPS, oracle_steps=0)
 
     def pass_(
         self, problem: Problem, state: CoordinateState, stiffness: float, keep_going: KeepGoing
     ) -> PassReport:
         """The oracle for all blocks, batch by batch, each followed by its QP."""
-        sweep, visited = self.begin(state), 0
+        sweep, visited = self.begin(state, draw_seed(state.rng)), 0
         size = self.batch or max(len(sweep.order), 1)
         for start in range(0, len(sweep.order), size):
             batch = sweep.order[start : start + size]
@@ -110,8 +109,9 @@ class NSlack(BlockAscent):
         """Sweeps over the kept labels, until their own gap is small beside the one found."""
         for _ in range(self.max_sweeps):
             sums[2] = 0.0
-            order = self._order(np.flatnonzero(state.duals.revisitable()), state)
-            sweep = Sweep(False, order, state.gap[:0], order, sums)
+            seed, blocks = draw_seed(state.rng), np.flatnonzero(state.duals.revisitable())
+            order = self._order(blocks, state, seed)
+            sweep = Sweep(False, blocks, state.gap[:0], order, seed, sums)
             whole = self._visit(state, sweep, stiffness, keep_going) == len(order)
             if not whole or sums[2] <= self.precision * found:
                 break

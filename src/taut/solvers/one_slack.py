@@ -13,7 +13,7 @@ from taut._lanes import aligned_zeros
 from taut.errors import InvalidData
 from taut.problem import Problem
 from taut.solvers._cuts import Cuts, best_weights, step_towards
-from taut.solvers._pace import Pace
+from taut.solvers._turns import Pace
 from taut.solvers.base import Arrays, DualState, KeepGoing, PassReport, Solver
 
 _ROUNDS = 50  # QPs in a row, where bounds make the dual no quadratic
@@ -31,7 +31,7 @@ class _Point(NamedTuple):
     @property
     def gap(self) -> float:
         """Of the problem of these planes alone."""
-        return max(self.violation.max(), 0.0) - float(self.coef @ self.violation)
+        return float(self.violation.max(initial=0.0) - self.coef @ self.violation)
 
 
 class CutState(DualState):

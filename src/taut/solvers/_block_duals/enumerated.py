@@ -94,7 +94,7 @@ def _exact_loss(oracles):
 
 
 @kernel
-def _find_truths(all_labels, truth, offsets, place):
+def find_truths(all_labels, truth, offsets, place):
     """place[i] = the row of block i's truth among all labels, or -1."""
     for i in range(place.shape[0]):
         place[i] = -1
@@ -119,7 +119,7 @@ class EnumeratedDual(BlockDual):
         self.allocate(blocks.dtype)
         self.alpha = np.zeros((data.n_blocks, len(self.all_labels)))
         self.truth_place = np.empty(data.n_blocks, dtype=np.int64)
-        _find_truths(self.all_labels, blocks.truth, blocks.offsets, self.truth_place)
+        find_truths(self.all_labels, blocks.truth, blocks.offsets, self.truth_place)
         self._give_truths(self.weight)
 
     def _give_truths(self, amount: np.ndarray) -> None:
@@ -156,8 +156,8 @@ class EnumeratedDual(BlockDual):
 
     def curvature(self):
         blocks, out = self.data.blocks, np.empty(self.data.n_blocks)
-        self.data.kernel(_largest_squares)(
-            self.local_data[0], self.all_labels, blocks.offsets, blocks.truth, out
+        self.data.own_kernel(_largest_squares)(
+            blocks.data, self.all_labels, blocks.offsets, blocks.truth, out
         )
         return out if self.data.prior.trivial else out * self.data.rises
 

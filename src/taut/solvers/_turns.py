@@ -1,0 +1,45 @@
+"""Whose turn it is: the order of visits, and how many fit between two questions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from taut._jit import kernel
+from taut.solvers.base import KeepGoing
+from taut.xorshift import below, stepped
+
+_SECONDS_BETWEEN_QUESTIONS = 0.1
+
+
+@kernel
+def shuffle(order, seed):
+    """Random order; the seed is not 0."""
+    x = seed
+    for last in range(order.shape[0] - 1, 0, -1):
+        x = stepped(x)
+        other = below(x, last + 1)
+        order[last], order[other] = order[other], order[last]
+
+
+class Pace:
+    """How many visits to make without asking whether to go on: those of a tenth of a second."""
+
+    def __init__(self) -> None:
+        self.visits = 64
+
+    def ranges(self, n: int, keep_going: KeepGoing) -> Iterator[tuple[int, int]]:
+        """First and last + 1 of parts that cover 0..n, or fewer if asked to stop."""
+        last = 0
+        while last < n:
+            started = time.perf_counter()
+            first, last = last, min(last + self.visits, n)
+            yield first, last
+            if not keep_going():
+                return
+            self.adapt(last - first, time.perf_counter() - started)
+
+    def adapt(self, done: int, seconds: float) -> None:
+        """Learn from so many visits that took so long."""
+        fitting = done * _SECONDS_BETWEEN_QUESTIONS / max(seconds, 1e-6)
+        self.visits = int(min(max(fitting, 1), 100 * self.visits))

@@ -1,0 +1,332 @@
+"""Visits that begin with all of a block's weight on the truth, and keep nothing of the block.
+
+A visit of block i finds labels at w, moves weight a_j >= 0, sum_j a_j <= C_i, from the truth to
+them, and adds to w, in the scale that w has, and to a second vector by which w is averaged:
+
+    w += scale sum_j a_j psi_i(y_j),        late += t sum_j a_j psi_i(y_j),
+
+where t is the number of visits before this one. Three forms: labels that a sampler finds, of
+compiled structures and of plain ones, and all labels where the step over them is exact.
+"""
+
+from __future__ import annotations
+
+import functools
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from taut._jit import helper, kernel
+from taut._lanes import aligned_zeros
+from taut.binding import CompiledData, PythonData
+from taut.inner_products import ProductRoom, inner_products
+from taut.planes import N_PLANES, gram_of, one_block
+from taut.sampling import Sampler
+from taut.solvers._block_duals.base import select
+from taut.solvers._block_duals.enumerated import find_truths
+from taut.solvers._block_duals.python import sampled_planes
+from taut.xorshift import scrambled
+
+_AHEAD = 2  # visits between asking for a block's data and using them
+
+#: What visits add up: a loss, C_i times the hinge as seen, and how many moved w.
+LOSS, HINGE, STEPS = range(3)
+
+
+class Step(NamedTuple):
+    """How weight moves away from the truth: a function of the form of `taut.plane_steps`.
+
+    It sees one block whose plane 0, the truth, has all weight, and the others in the order of the
+    sampler. `uses_gram` tells whether it needs their Gram matrix.
+    """
+
+    move: Callable
+    uses_gram: bool = True
+    max_steps: int = 1
+
+
+class Progress(NamedTuple):
+    """What visits change, and what they depend on beside it.
+
+    Attributes
+    ----------
+    w, late : ndarray of float64
+    sums : ndarray
+        LOSS, HINGE and STEPS.
+    scale : float
+        What w is of the summed moves.
+    visits : int
+        How many there were before.
+    seed : np.uint64
+    """
+
+    w: np.ndarray
+    late: np.ndarray
+    sums: np.ndarray
+    scale: float
+    visits: int
+    seed: np.uint64
+
+
+class Visits(ABC):
+    """Visits of the blocks of some data."""
+
+    @abstractmethod
+    def visit(self, order: np.ndarray, weight: np.ndarray, progress: Progress) -> None:
+        """Visit blocks in `order`; `weight` are the C_i of all."""
+
+
+@kernel
+def mixed(seed, number):
+    """Another seed for each number; never 0, from which xorshift does not move."""
+    return scrambled(seed + np.uint64(number) * np.uint64(0x9E3779B97F4A7C15))
+
+
+@kernel
+def _begin(planes, count, weight):
+    """All weight on the truth."""
+    planes.places[0, N_PLANES] = count
+    for q in range(count):
+        planes.coef[q] = 0.0
+    planes.coef[0] = weight
+
+
+def _whole_gram(oracles):
+    products = inner_products(oracles)
+
+    def fill(i, labels, count, planes, buffers):
+        """The Gram matrix of the labels' phi."""
+        gram = gram_of(planes, 0)
+        for added in range(count):
+            products(i, labels[added : added + 1], labels[: added + 1], buffers.gram, buffers.row)
+            for q in range(added + 1):
+                gram[added, q] = buffers.row[q]
+                gram[q, added] = buffers.row[q]
+
+    return helper(fill)
+
+
+def _no_gram(oracles):
+    def fill(i, labels, count, planes, buffers):
+        """Nothing: the step does not look at it."""
+
+    return helper(fill)
+
+
+@functools.cache
+def _sampled_visits(sample_of, step, gram):
+    """What builds the loop of visits around a sampler, a plane step and what fills its Gram."""
+
+    def make(oracles):
+        return _loop(oracles, helper(sample_of(oracles)), step, gram(oracles))
+
+    return make
+
+
+def _loop(oracles, sample, step, fill_gram):
+    ask_for, prepare, score = oracles.prefetch, oracles.prepare, oracles.score
+    loss_of, add_features = oracles.loss, oracles.add_features
+
+    def visits(data, offsets, truth, order, weight, progress, room, max_steps, planes, buffers):
+        """Visit blocks in order."""
+        w, late, sums, scale, before, seed = progress
+        work, violation, change, row = buffers.work, buffers.violation, buffers.change, buffers.row
+        most = violation.shape[0]
+        last = order.shape[0] - 1
+        for position in range(order.shape[0]):
+            ask_for(data, order[min(position + _AHEAD, last)])
+            i = order[position]
+            size = offsets[i + 1] - offsets[i]
+            labels = buffers.labels[: most * size].reshape((most, size))
+            for t in range(size):
+                labels[0, t] = truth[offsets[i] + t]
+            prepare(data, i, w, work)
+            base = score(data, i, w, work, labels[0])
+            own_seed = mixed(seed, before + position)
+            count = 1 + sample(data, i, w, work, 1.0, own_seed, room, labels[1:], buffers.values)
+            violation[0] = 0.0
+            worst = 0.0
+            for q in range(1, count):
+                violation[q] = buffers.values[q - 1] - base
+                worst = max(worst, violation[q])
+            if worst <= 0.0:
+                continue
+            sums[HINGE] += weight[i] * worst
+            for q in range(1, count):
+                planes.loss[q] = loss_of(data, i, labels[q])
+            _begin(planes, count, weight[i])
+            fill_gram(i, labels, count, planes, buffers)
+            loss, _length = step(planes, 0, violation, 1.0 / scale, max_steps, change)
+            sums[LOSS] += loss
+            kept = select(labels, change, count, -scale, buffers.chosen, row)
+            if kept > 0:
+                sums[STEPS] += 1.0
+                picked = buffers.chosen[: kept * size].reshape((kept, size))
+                add_features(data, i, picked, row[:kept], w)
+                for q in range(kept):
+                    row[q] *= (before + position) / scale
+                add_features(data, i, picked, row[:kept], late)
+
+    return visits
+
+
+class _Buffers(NamedTuple):
+    """Room for one visit; compiled code makes no arrays."""
+
+    gram: ProductRoom
+    work: np.ndarray
+    labels: np.ndarray
+    values: np.ndarray
+    violation: np.ndarray
+    change: np.ndarray
+    row: np.ndarray
+    chosen: np.ndarray
+
+
+class SampledVisits(Visits):
+    """Labels that a sampler finds, of a compiled structure.
+
+    `scratch` is a vector of the size of w for Gram matrices where the structure has no `inner`,
+    zero up to rounding in between, and else empty.
+    """
+
+    def __init__(
+        self, data: CompiledData, sampler: Sampler, wanted: int, step: Step, scratch: np.ndarray
+    ) -> None:
+        blocks, count = data.blocks, sampler.n_labels(data, wanted)
+        most = 1 + count
+        self.data = data
+        self.step = step
+        self.local_data = data.local_data(np.float64)
+        self.room = sampler.room(data, count, np.float64)
+        self.planes = one_block(most)
+        self.buffers = _Buffers(
+            gram=ProductRoom.of(
+                data.local_data(np.float64, bounds=False), scratch, blocks.work_size
+            ),
+            work=aligned_zeros(blocks.work_size, np.float64),
+            labels=aligned_zeros(most * blocks.label_size, np.int32),
+            values=aligned_zeros(count, np.float64),
+            violation=aligned_zeros(most, np.float64),
+            change=aligned_zeros(2 * most, np.float64),  # as `sampled_steps` demands
+            row=aligned_zeros(most, np.float64),
+            chosen=aligned_zeros(most * blocks.label_size, np.int32),
+        )
+        gram = _whole_gram if step.uses_gram else _no_gram
+        self.kernel = data.kernel(_sampled_visits(sampler.make, step.move, gram))
+
+    def visit(self, order, weight, progress):
+        blocks = self.data.blocks
+        self.kernel(
+            self.local_data, blocks.offsets, blocks.truth, order, weight, progress, self.room,
+            self.step.max_steps, self.planes, self.buffers,
+        )  # fmt: skip
+
+
+def _exact_visits(oracles):
+    ask_for, prepare = oracles.prefetch, oracles.prepare
+    exact_step, add_change = oracles.exact_step, oracles.add_change
+
+    def visits(data, truth_place, order, weight, progress, work, alpha, change):
+        """Visit blocks in order; the exact step over all labels."""
+        w, late, sums, scale, before, _seed = progress
+        last = order.shape[0] - 1
+        for position in range(order.shape[0]):
+            ask_for(data, order[min(position + _AHEAD, last)])
+            i = order[position]
+            prepare(data, i, w, work)
+            for k in range(alpha.shape[0]):
+                alpha[k] = 0.0
+            if truth_place[i] >= 0:
+                alpha[truth_place[i]] = weight[i]
+            gap, loss, length = exact_step(data, i, work, weight[i], 1.0 / scale, alpha, change)
+            sums[HINGE] += gap
+            sums[LOSS] += loss
+            if length > 0.0:
+                sums[STEPS] += 1.0
+                add_change(data, i, change, -scale, work, w)
+                add_change(data, i, change, -1.0 * (before + position), work, late)
+
+    return visits
+
+
+class ExactVisits(Visits):
+    """All labels of a compiled structure that has `exact_step`."""
+
+    def __init__(self, data: CompiledData) -> None:
+        blocks, all_labels = data.blocks, data.structure.all_labels
+        self.local_data = data.local_data(np.float64)
+        self.truth_place = np.empty(data.n_blocks, dtype=np.int64)
+        find_truths(all_labels, blocks.truth, blocks.offsets, self.truth_place)
+        self.room = (
+            aligned_zeros(blocks.work_size, np.float64),
+            aligned_zeros(len(all_labels), np.float64),
+            aligned_zeros(len(all_labels), np.float64),
+        )
+        self.kernel = data.kernel(_exact_visits)
+
+    def visit(self, order, weight, progress):
+        self.kernel(self.local_data, self.truth_place, order, weight, progress, *self.room)
+
+
+class PythonVisits(Visits):
+    """Labels that a sampler finds, of a plain structure."""
+
+    def __init__(
+        self,
+        data: PythonData,
+        sampler: Sampler,
+        wanted: int,
+        step: Step,
+        rng: np.random.Generator,
+    ) -> None:
+        self.data = data
+        self.sampler = sampler
+        self.count = sampler.n_labels(data, wanted)
+        self.step = step
+        self.rng = rng
+        self.planes = one_block(1 + self.count)
+
+    def visit(self, order, weight, progress):
+        w, late, sums, scale, before, _seed = progress
+        for number, i in enumerate(order, start=before):
+            psi, losses, error = self._planes_of(i, w)
+            violation = np.append(0.0, losses - psi @ self.data.point(w))
+            worst = violation.max()
+            sums[HINGE] += weight[i] * max(violation[1] + error, worst)
+            if worst <= 0.0:
+                continue
+            loss, move = self._move(psi, losses, violation, weight[i], scale)
+            sums[LOSS] += loss
+            if move is not None:
+                sums[STEPS] += 1.0
+                w += scale * move
+                late += number * move
+
+    def _planes_of(self, i: int, w: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+        """psi and losses of block i's labels at w, and by how much the first may miss the best."""
+        planes, error = sampled_planes(self.data, i, w, self.sampler, self.count, self.rng)
+        psi, losses = zip(*planes, strict=True)
+        return np.array(psi), np.array(losses), error
+
+    def _move(
+        self,
+        psi: np.ndarray,
+        losses: np.ndarray,
+        violation: np.ndarray,
+        weight: float,
+        scale: float,
+    ) -> tuple[float, np.ndarray | None]:
+        """The loss and the sum of psi that the step has; None where no weight moves."""
+        count, planes = len(violation), self.planes
+        _begin(planes, count, weight)
+        planes.loss[1:count] = losses
+        if self.step.uses_gram:
+            gram = planes.gram.reshape(len(planes.coef), -1)
+            gram[1:count, 1:count] = psi @ psi.T
+        change = np.zeros(2 * count)
+        loss, _ = self.step.move(planes, 0, violation, 1.0 / scale, self.step.max_steps, change)
+        move = change[1:count] @ psi if change[1:count].any() else None
+        return loss, move

@@ -1,0 +1,76 @@
+"""The averaged perceptron."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from taut._jit import kernel
+from taut.errors import InvalidData
+from taut.planes import N_PLANES
+from taut.problem import Problem
+from taut.sampling import Argmax
+from taut.solvers._sequential import Sequential, SequentialState
+from taut.solvers._visits import Step
+
+_TIES = 1e-300  # weight of losses that decides between equal scores only, as all are at w = 0
+
+
+def _predicted(oracles):
+    argmax, score, loss_of = oracles.argmax, oracles.score, oracles.loss
+
+    def sample(data, i, w, work, loss_weight, seed, room, found, values):
+        argmax(data, i, w, work, _TIES, found[0])
+        values[0] = score(data, i, w, work, found[0]) + loss_weight * loss_of(data, i, found[0])
+        return 1
+
+    return sample
+
+
+class Prediction(Argmax):
+    """The label that is predicted, whatever its loss."""
+
+    name = "prediction"
+    make = staticmethod(_predicted)
+
+    def labels(self, data, i, w, count, rng):
+        """The prediction of the structure."""
+        return [data.structure.argmax(data.X[i], w)], 0.0
+
+
+@kernel
+def mistake_step(planes, i, violation, stiffness, max_steps, change):
+    """All weight to the first label, if it is wrong."""
+    for q in range(planes.places[i, N_PLANES]):
+        change[q] = 0.0
+    if planes.loss[1] > 0.0:
+        change[1] = planes.coef[0]
+        change[0] = -planes.coef[0]
+    return change[1] * planes.loss[1], 0.0
+
+
+@dataclass
+class Perceptron(Sequential):
+    """The averaged structured perceptron."""
+
+    name: ClassVar[str] = "perceptron"
+    sampler = Prediction()
+
+    shuffle: bool = True
+
+    @property
+    def step(self) -> Step:
+        """All weight to the prediction, if it is wrong."""
+        return Step(mistake_step, uses_gram=False)
+
+    def init(self, problem: Problem, rng: np.random.Generator) -> SequentialState:
+        """S = 0, for labels that are right or wrong."""
+        if getattr(problem.structure, "signed_losses", False):
+            raise InvalidData(
+                f"perceptron learns from wrong predictions, and the candidates of "
+                f"{type(problem.structure).__name__} are none: use solver='subgradient' or "
+                "'passive_aggressive'"
+            )
+        return super().init(problem, rng)
