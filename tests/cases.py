@@ -42,6 +42,8 @@ from taut.solvers import (
     FrankWolfe,
     HardNegatives,
     MultiSample,
+    NSlack,
+    OneSlack,
     OnlineCache,
     PartialLinearization,
 )
@@ -388,6 +390,9 @@ SOLVERS = {
     "frank-wolfe-pairwise-gap": FrankWolfe("pairwise", sampling="gap"),
     "multi-sample": MultiSample(),
     "multi-sample-2": MultiSample(2, recentring=0.0),
+    "one-slack": OneSlack(),
+    "n-slack": NSlack(),
+    "n-slack-batch": NSlack(batch=3),
     "hard-negatives": HardNegatives(inner_gap=1e-9),
 }
 
@@ -422,11 +427,7 @@ def pairs():
     for structure, case in STRUCTURES.items():
         for name, solver in SOLVERS.items():
             foundation = isinstance(solver, DualCoordinate | OnlineCache)
-            by_means = name in REACH and name not in (
-                "frank-wolfe",
-                "multi-sample",
-                "multi-sample-2",
-            )
+            by_means = name in REACH and name not in BY_LABELS
             has_means = getattr(case.structure, "expect", None) is not None
             some = structure in SOME or name == "partial-linearization"
             if foundation or (some and (has_means or not by_means)):

@@ -47,6 +47,8 @@ def dual_point(case, state):
         return list(state["alpha"])
     if "mean" in state:
         return mean_points(case, state)
+    if "lowest_w" in state:
+        return cut_points(case, state)
     if "mined.alpha" in state:
         return mined_points(case, state)
     if "places" in state:
@@ -106,6 +108,41 @@ def mean_points(case, state):
         assert error < 10 * np.sqrt(np.finfo(data.dtype).eps)
         alphas.append(alpha / alpha.sum())
     return alphas
+
+
+def cut_points(case, state):
+    """Weights of the enumerated labels that add up to the stored planes, which span all blocks.
+
+    They are not kept: any feasible ones show that the stored dual point is one.
+    """
+    psi, losses = case.reference
+    U, loss_sum = sum_of_cuts(state)
+    ends = np.cumsum([len(block) for block in losses])
+    owner = np.searchsorted(ends, np.arange(ends[-1]), side="right")
+    member = owner == np.arange(len(ends))[:, None]
+    rest = np.vstack([np.zeros((len(psi[0][0]) + 1, len(ends))), np.eye(len(ends))])
+    A = np.hstack([np.vstack([np.vstack(psi).T, np.concatenate(losses), member]), rest])
+    U = case.problem().data.unpad(U)
+    x, error = nnls(A, np.concatenate([U, [loss_sum], state["weight"]]))
+    assert error < 1e-11 * (1.0 + state["weight"].max())
+    *alphas, unused = np.split(x, ends)
+    for i, alpha in enumerate(alphas):
+        alpha += unused[i] * truth_point(case, i)
+        alpha *= min(1.0, state["weight"][i] / max(alpha.sum(), 1e-300))
+    return alphas
+
+
+def sum_of_cuts(state):
+    """U and the summed loss of the stored planes, times their weights."""
+    U, coef = np.zeros(len(state["w"])), state["coef"]
+    assert coef.min() >= 0.0
+    assert coef.sum() <= 1.0 + 1e-15
+    where = np.split(state["psi_where"], np.cumsum(state["psi_places"]))
+    values = np.split(state["psi_value"], np.cumsum(state["psi_size"]))
+    for k, b in enumerate(coef):
+        places = where[k] if len(where[k]) == len(values[k]) else slice(None)
+        U[places] += b * values[k]
+    return U, coef @ state["loss"]
 
 
 def kept_parts(state):

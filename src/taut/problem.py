@@ -12,11 +12,12 @@ from __future__ import annotations
 import copy
 import functools
 import hashlib
+from collections.abc import Generator
 from typing import Any, Self
 
 import numpy as np
 
-from taut.binding import bind
+from taut.binding import CompiledData, PythonData, bind
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
 from taut.quadratic import Quadratic
@@ -141,9 +142,18 @@ class Problem:
         return self.data.pad(self.data.prior.scaled(np.asarray(w, np.float64)))
 
     def primal_at(self, v: np.ndarray) -> float:
-        """P of the weights that belong to v, of float64, in the form that passes work on."""
-        hinges = self.data.hinges(v, self.n_jobs)
-        return self.quadratic.value(v) + float(self.block_weight @ hinges)
+        """P of the weights that belong to v, of float64, in the form that passes work on.
+
+        By one oracle call per block.
+        """
+        total = self.quadratic.value(v)
+        for data, weight in self.bound():
+            total += float(weight @ data.hinges(v, self.n_jobs))
+        return total
+
+    def bound(self) -> Generator[tuple[CompiledData | PythonData, np.ndarray]]:
+        """The blocks with their weights C_i, part by part; valid until the next is asked for."""
+        yield self.data, self.block_weight
 
     def dual(self, loss_sum: float, U: np.ndarray) -> float:
         """D of the dual variables whose summed losses and summed psi are given."""

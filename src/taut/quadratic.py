@@ -82,6 +82,10 @@ class Quadratic:
         """Set v for a dual point given by U."""
         _place(v, z, kappa, U)
 
+    def point(self, v: np.ndarray) -> np.ndarray:
+        """The weights that belong to v, where planes are evaluated: the gradient of g*."""
+        return v
+
     def along(self, v: np.ndarray, factor: float) -> tuple[float, float]:
         """g* of `factor` times the dual vector that v belongs to, and its slope in `factor`."""
         square = float(v @ v)
@@ -188,6 +192,10 @@ class BoundedQuadratic(Quadratic):
     def place(self, v, z, kappa, U):
         """Set v for a dual point given by U."""
         _bounded_place(v, z, kappa, self.shift, U)
+
+    def point(self, v):
+        """v within its bounds."""
+        return np.maximum(v, self.lower)
 
     def along(self, v, factor):
         """As for the plain quadratic."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Generator
+from contextlib import closing
 from typing import NamedTuple
 
 import numpy as np
@@ -141,12 +142,11 @@ class StreamedProblem(Problem):
         finally:
             chunks.close()
 
-    def primal_at(self, v: np.ndarray) -> float:
-        """P of the weights that belong to v, by one oracle call per block."""
-        total = self.quadratic.value(v)
-        for _chunk, part in self.parts():
-            total += float(part.weight @ part.data.hinges(v, self.n_jobs))
-        return total
+    def bound(self) -> Generator[tuple[CompiledData | PythonData, np.ndarray]]:
+        """The blocks with their weights C_i, as they are read."""
+        with closing(self.parts()) as parts:
+            for _chunk, part in parts:
+                yield part.data, part.weight
 
     def n_changed(self, other: StreamedProblem) -> int:
         """Blocks whose truth is another in a problem of the same source, by one reading."""

@@ -35,6 +35,36 @@ def _hinges(oracles):
     return hinges
 
 
+def _worst_planes(oracles):
+    prepare, argmax, score = oracles.prepare, oracles.argmax, oracles.score
+    loss_of, add_features = oracles.loss, oracles.add_features
+
+    def worst_planes(data, blocks, weight, w, room, first, last, psi, sums):
+        """Add the planes of highest violation of some blocks, times their weights.
+
+        `blocks` is (offsets, truth), `room` is (work, pair, scales): a label beside the truth.
+        """
+        offsets, truth = blocks
+        work, pair, scales = room
+        for i in range(first, last):
+            if weight[i] == 0.0:
+                continue
+            size = offsets[i + 1] - offsets[i]
+            own = truth[offsets[i] : offsets[i + 1]]
+            found = pair[size : 2 * size]
+            prepare(data, i, w, work)
+            value = argmax(data, i, w, work, 1.0, found) - score(data, i, w, work, own)
+            if value > 0.0:
+                for t in range(size):
+                    pair[t] = own[t]
+                scales[0], scales[1] = weight[i], -weight[i]
+                add_features(data, i, pair[: 2 * size].reshape((2, size)), scales, psi)
+                sums[0] += weight[i] * loss_of(data, i, found)
+                sums[1] += weight[i] * value
+
+    return worst_planes
+
+
 def _argmaxes(oracles):
     prepare, argmax = oracles.prepare, oracles.argmax
 
@@ -192,6 +222,42 @@ class CompiledData:
 
         in_threads(run, *numbered_ranges(self.n_blocks, n_jobs))
         return out, labels
+
+    def add_worst(
+        self,
+        w: np.ndarray,
+        weight: np.ndarray,
+        n_jobs: int,
+        first: int,
+        last: int,
+        psi: np.ndarray,
+        sums: np.ndarray,
+    ) -> None:
+        """Add the planes of highest violation at w of blocks first..last, times their weights.
+
+        psi gets the sum of C_i psi_i, sums[0] that of C_i loss_i, sums[1] that of C_i hinge_i;
+        blocks without violation add nothing. psi is of the type of w.
+        """
+        blocks, kernel = self.blocks, self.kernel(_worst_planes)
+
+        def run(number: int, begin: int, end: int) -> tuple[np.ndarray, np.ndarray]:
+            # The first thread adds to what is there: with one, parts do not change the rounding.
+            own = (psi, sums) if number == 0 else (np.zeros_like(psi), np.zeros_like(sums))
+            room = (
+                aligned_zeros(blocks.work_size, w.dtype),
+                np.empty(2 * blocks.label_size, dtype=np.int32),
+                np.empty(2),
+            )
+            data = self.local_data(w.dtype, number=number)
+            kernel(
+                data, (blocks.offsets, blocks.truth), weight, w, room, first + begin, first + end,
+                *own,
+            )  # fmt: skip
+            return own
+
+        for more_psi, more_sums in in_threads(run, *numbered_ranges(last - first, n_jobs))[1:]:
+            psi += more_psi
+            sums += more_sums
 
     def predict(self, w: np.ndarray, n_jobs: int = 1) -> Sequence[Any]:
         """The highest scoring label of each block, for weights without padding."""

@@ -133,6 +133,30 @@ class PythonData:
         worst, point = (self.worst(i, w) for i in range(self.n_blocks)), self.point(w)
         return np.array([max(loss - psi @ point + error, 0.0) for psi, loss, error in worst])
 
+    def add_worst(
+        self,
+        w: np.ndarray,
+        weight: np.ndarray,
+        n_jobs: int,
+        first: int,
+        last: int,
+        psi: np.ndarray,
+        sums: np.ndarray,
+    ) -> None:
+        """Add the planes of highest violation at w of blocks first..last, times their weights.
+
+        psi gets the sum of C_i psi_i, sums[0] that of C_i loss_i, sums[1] that of C_i hinge_i, from
+        above where the oracle is not exact; blocks without violation add nothing.
+        """
+        point = self.point(w)
+        for i in (first + np.flatnonzero(weight[first:last])).tolist():
+            own, loss, error = self.worst(i, w)
+            value = loss - own @ point
+            sums[1] += weight[i] * max(value + error, 0.0)
+            if value > 0.0:
+                psi += weight[i] * own
+                sums[0] += weight[i] * loss
+
     def predict(self, w: np.ndarray, n_jobs: int = 1) -> list[Any]:
         """The highest scoring label of each block."""
         return [self.structure.argmax(x, w) for x in self.X]

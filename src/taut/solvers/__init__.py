@@ -5,6 +5,8 @@ from taut.solvers.dual_coordinate import DualCoordinate
 from taut.solvers.frank_wolfe import FrankWolfe
 from taut.solvers.hard_negatives import HardNegatives
 from taut.solvers.multi_sample import MultiSample
+from taut.solvers.n_slack import NSlack
+from taut.solvers.one_slack import OneSlack
 from taut.solvers.online_cache import OnlineCache
 from taut.solvers.partial_linearization import ExponentiatedGradient, PartialLinearization
 from taut.solvers.passive_aggressive import PassiveAggressive
@@ -20,6 +22,8 @@ SOLVERS: dict[str, type[Solver]] = {
         FrankWolfe,
         MultiSample,
         ExponentiatedGradient,
+        OneSlack,
+        NSlack,
         Subgradient,
         PassiveAggressive,
         Perceptron,
@@ -35,6 +39,8 @@ __all__ = [
     "FrankWolfe",
     "HardNegatives",
     "MultiSample",
+    "NSlack",
+    "OneSlack",
     "OnlineCache",
     "PartialLinearization",
     "PassReport",

@@ -7,7 +7,6 @@ visit does (`taut.solvers._block_duals`).
 
 from __future__ import annotations
 
-import time
 from abc import abstractmethod
 from typing import NamedTuple
 
@@ -38,8 +37,8 @@ def check_in_memory(problem: Problem, solver: str) -> None:
 class Sweep(NamedTuple):
     """A pass under way: whether it asks the oracle, the blocks, their gaps before, and the order.
 
-    `seed` is for what samplers draw. `sums` are the summed loss and the summed squared lengths of
-    moves, as visits add to them.
+    `seed` is for what samplers draw. `sums` are the summed loss, the summed squared lengths of
+    moves, and the summed gaps over the planes of blocks, as visits add to them.
     """
 
     exact: bool
@@ -160,6 +159,12 @@ class CoordinateState(DualState):
                 "the start was made by a solver that keeps some blocks only: start from a solve "
                 "with dual_coordinate, or from nothing (warm_start=False)"
             )
+        missing = self.duals.arrays().keys() - arrays.keys()
+        if missing:
+            raise InvalidData(
+                f"the start has no {', '.join(sorted(missing))}: its dual variables have another "
+                "form; start from a solve with the same solver, or from nothing (warm_start=False)"
+            )
         old = arrays["weight"]
         growth = self.duals.weight / np.where(old > 0.0, old, 1.0)
         self.duals.restore(arrays, np.ones(len(old)))
@@ -244,7 +249,7 @@ class BlockAscent(Solver[CoordinateState]):
         candidates = state.due <= state.passes if exact else state.duals.revisitable()
         blocks = np.flatnonzero(candidates)
         before = state.gap[blocks] if exact else state.gap[:0]
-        sums = np.array([state.loss_sum, 0.0])
+        sums = np.array([state.loss_sum, 0.0, 0.0])
         return Sweep(exact, blocks, before, self._order(blocks, state, seed), seed, sums)
 
     def end(self, state: CoordinateState, sweep: Sweep, visited: int) -> PassReport:
@@ -285,14 +290,8 @@ class BlockAscent(Solver[CoordinateState]):
     ) -> int:
         """Visit in parts of a fraction of a second, asking between them; return how many."""
         done = 0
-        while done < len(sweep.order):
-            started = time.perf_counter()
-            part = sweep.order[done : done + state.pace.visits]
-            state.visit(part, sweep, stiffness)
-            done += len(part)
-            if not keep_going():
-                break
-            state.pace.adapt(len(part), time.perf_counter() - started)
+        for first, done in state.pace.ranges(len(sweep.order), keep_going):
+            state.visit(sweep.order[first:done], sweep, stiffness)
         return done
 
     def _schedule(self, state: CoordinateState, visited: np.ndarray, before: np.ndarray) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+
 from taut._jit import kernel
+from taut.solvers.base import KeepGoing
 from taut.xorshift import below, stepped
 
 _SECONDS_BETWEEN_QUESTIONS = 0.1
@@ -23,6 +27,17 @@ class Pace:
 
     def __init__(self) -> None:
         self.visits = 64
+
+    def ranges(self, n: int, keep_going: KeepGoing) -> Iterator[tuple[int, int]]:
+        """First and last + 1 of parts that cover 0..n, or fewer if asked to stop."""
+        last = 0
+        while last < n:
+            started = time.perf_counter()
+            first, last = last, min(last + self.visits, n)
+            yield first, last
+            if not keep_going():
+                return
+            self.adapt(last - first, time.perf_counter() - started)
 
     def adapt(self, done: int, seconds: float) -> None:
         """Learn from so many visits that took so long."""

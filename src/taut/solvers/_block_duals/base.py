@@ -61,7 +61,8 @@ class BlockDual(ABC):
     ) -> None:
         """Visit blocks in `order`, updating w and `gap`, and adding to `sums` block by block.
 
-        sums[0] is the summed loss, sums[1] the summed squared length of the blocks' moves of U.
+        sums[0] is the summed loss, sums[1] the summed squared length of the blocks' moves of U,
+        and sums[2], where there are planes, the summed gap over those of each block.
         """
         n_threads = self.n_jobs if len(order) >= _WORTHWHILE * self.n_jobs else 1
         if n_threads == 1:
@@ -167,7 +168,8 @@ class BlockDual(ABC):
 class PlaneDual(BlockDual):
     """What the two forms with planes share: only how planes are found and applied differs.
 
-    A visit ends with `step`, one of `taut.plane_steps`.
+    A visit ends with `step`, one of `taut.plane_steps`, of up to `max_steps`; one with the oracle
+    of up to `oracle_steps`, where that is given.
     """
 
     planes: Planes
@@ -179,10 +181,12 @@ class PlaneDual(BlockDual):
         n_jobs: int,
         step: Callable,
         max_steps: int,
+        oracle_steps: int | None,
     ) -> None:
         super().__init__(data, weight, n_jobs)
         self.step = step
         self.max_steps = max_steps
+        self.oracle_steps = max_steps if oracle_steps is None else oracle_steps
 
     @property
     def loss_sum(self):

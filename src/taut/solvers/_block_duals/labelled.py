@@ -111,6 +111,7 @@ def _visits(oracles, step, sample):
                         count = new + 1
                     bar = 0.0
                 gap[i] = weight[i] * worst - mean
+            sums[2] += weight[i] * worst - mean
             loss, length = step(planes, i, violation, stiffness, max_steps, change)
             sums[0] += loss
             sums[1] += length
@@ -175,8 +176,9 @@ class LabelledDual(PlaneDual):
         max_steps: int = 1,
         sampler: Sampler = ARGMAX,
         n_samples: int = 1,
+        oracle_steps: int | None = None,
     ) -> None:
-        super().__init__(data, weight, n_jobs, step, max_steps)
+        super().__init__(data, weight, n_jobs, step, max_steps, oracle_steps)
         self.sampler = sampler
         self.wanted = sampler.n_labels(data, n_samples)
         blocks = self.data.blocks
@@ -213,9 +215,10 @@ class LabelledDual(PlaneDual):
 
     def visit_part(self, number, order, worker, stiffness, exact, gap, sums):
         blocks, progress = self.data.blocks, aligned_zeros(1, np.int64)
+        max_steps = self.oracle_steps if exact else self.max_steps
         self.data.kernel(_plane_pass(self.step, self.sampler.make))(
             self.local_data[number], blocks.offsets, blocks.truth, order, self.weight, worker,
-            stiffness, exact, self.max_steps, self.seed, self.shares[number],
+            stiffness, exact, max_steps, self.seed, self.shares[number],
             self.buffers[number], gap, sums, progress,
         )  # fmt: skip
         return order[progress[0] :]

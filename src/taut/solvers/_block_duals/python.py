@@ -43,8 +43,10 @@ class PythonDual(PlaneDual):
         sampler: Sampler = ARGMAX,
         n_samples: int = 1,
         merges: bool = False,
+        oracle_steps: int | None = None,
     ) -> None:
-        super().__init__(data, weight, 1, step, max_steps)  # Python runs one thread at a time
+        # Python runs one thread at a time.
+        super().__init__(data, weight, 1, step, max_steps, oracle_steps)
         self.merges = merges
         self.sampler = sampler
         self.wanted = sampler.n_labels(data, n_samples)
@@ -68,12 +70,13 @@ class PythonDual(PlaneDual):
         start = planes.places[i, SLOT]
         stored, point = self._stored(i), self.data.point(w)
         violation = [loss - values @ point[where] for (where, values), loss in stored]
+        mean, worst = planes.coef[start : start + len(stored)] @ violation, max(violation)
+        seen = self.weight[i] * worst - mean
         if exact:
             rng = np.random.default_rng(int(self.seed) + int(i))
             found, error = sampled_planes(self.data, i, w, self.sampler, self.wanted, rng)
-            values, worst = [loss - psi @ point for psi, loss in found], max(violation)
-            mean = planes.coef[start : start + len(stored)] @ violation
-            gap[i] = self.weight[i] * max(values[0] + error, worst) - mean
+            values = [loss - psi @ point for psi, loss in found]
+            gap[i] = seen = self.weight[i] * max(values[0] + error, worst) - mean
             bar = worst + 1e-12 * (1.0 + abs(worst))
             for (psi, loss), value in zip(found, values, strict=True):
                 if value > bar:
@@ -81,13 +84,14 @@ class PythonDual(PlaneDual):
                     stored.append((self._append(i, psi, loss), loss))
                 bar = 0.0
         change = np.empty(2 * len(violation))
-        sums = self.step(planes, i, np.array(violation), stiffness, self.max_steps, change)
+        max_steps = self.oracle_steps if exact else self.max_steps
+        moves = self.step(planes, i, np.array(violation), stiffness, max_steps, change)
         for ((where, values), _loss), amount in zip(stored, change[: len(stored)], strict=True):
             if amount:
                 w[where] += amount / stiffness * values
         if self.merges:
             self._merge(i)
-        return sums
+        return *moves, seen
 
     def _merge(self, i):
         """Make one plane of all that have weight, but the truth."""
