@@ -38,7 +38,7 @@ import matplotlib.pyplot as plt
 
 FEATURES, CLASSES = 1000, 20
 C = 1.0
-FORMS = {"dual": {"shuffle": False}, "online": {"online": True, "shuffle": False}}
+FORMS = {"dual": {"shuffle": False}, "online": {"form": "online", "shuffle": False}}
 WAYS = {"memory": "#1f5fa8", "stream": "#c0392b"}
 
 

@@ -144,7 +144,7 @@ def _loop(oracles, sample, step, fill_gram):
                 labels[0, t] = truth[offsets[i] + t]
             prepare(data, i, w, work)
             base = score(data, i, w, work, labels[0])
-            own_seed = mixed(seed, before + position)
+            own_seed = np.int64(mixed(seed, before + position) >> np.uint64(1))
             count = 1 + sample(data, i, w, work, 1.0, own_seed, room, labels[1:], buffers.values)
             violation[0] = 0.0
             worst = 0.0

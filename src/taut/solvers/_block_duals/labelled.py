@@ -90,7 +90,7 @@ def _visits(oracles, step, sample):
             if exact:
                 found = buffers.found[: wanted * size].reshape((wanted, size))
                 n_found = sample(
-                    data, i, w, work, 1.0, seed + np.uint64(i), buffers.room, found, values
+                    data, i, w, work, 1.0, np.int64(seed) + i, buffers.room, found, values
                 )
                 # A label that is stored already comes back with the same value up to rounding.
                 bar = worst + rounding * (1.0 + abs(worst))

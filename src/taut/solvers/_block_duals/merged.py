@@ -144,7 +144,7 @@ def _visits(oracles, sample):
                 prepare(data, i, w, work)
                 base = score(data, i, w, work, own)
                 count = sample(
-                    data, i, w, work, 1.0, seed + np.uint64(i), samples.room, found, samples.values
+                    data, i, w, work, 1.0, np.int64(seed) + i, samples.room, found, samples.values
                 )
                 planes.places[0, N_PLANES] = _FIRST + count
                 planes.loss[_MERGED] = mean_loss(data, i, mean)
