@@ -42,6 +42,7 @@ from taut.solvers import (
     FrankWolfe,
     OnlineCache,
     PartialLinearization,
+    Subgradient,
 )
 from taut.structures import (
     Bags,
@@ -384,6 +385,9 @@ SOLVERS = {
     "frank-wolfe-batch": FrankWolfe(update="batch", recentring=0.0),
     "frank-wolfe-away": FrankWolfe("away"),
     "frank-wolfe-pairwise-gap": FrankWolfe("pairwise", sampling="gap"),
+    # Passive-aggressive steps and the perceptron do not converge to the optimum: their bounds are
+    # tested in test_sequential.py.
+    "subgradient": Subgradient(),
 }
 
 #: Relative gaps that solvers reach in some thousand passes, where they are slow in the end.
@@ -393,6 +397,7 @@ REACH = {
     "exponentiated-gradient": 1e-3,
     "frank-wolfe": 2e-3,
     "frank-wolfe-batch": 2e-3,
+    "subgradient": 1e-2,
 }
 
 #: Structures for solvers that work with few forms of dual variables: compiling for all takes long.
@@ -412,7 +417,7 @@ def pairs():
     for structure, case in STRUCTURES.items():
         for name, solver in SOLVERS.items():
             foundation = isinstance(solver, DualCoordinate | OnlineCache)
-            by_means = name in REACH and name != "frank-wolfe"
+            by_means = name in REACH and name not in ("frank-wolfe", "subgradient")
             has_means = getattr(case.structure, "expect", None) is not None
             some = structure in SOME or name == "partial-linearization"
             if foundation or (some and (has_means or not by_means)):

@@ -129,6 +129,11 @@ class SequentialState(DualState):
         """sigma L."""
         return float(self.share * self.sums[LOSS])
 
+    @property
+    def outcome(self):
+        """The average of w: the hinges that visits saw are those of its points."""
+        return self.average if self.visits else self.w
+
     def dual_vector(self, U):
         """sigma S."""
         self.problem.quadratic.dual_vector(self.w, self.share / self.scale, U)
@@ -282,14 +287,15 @@ class Sequential(Solver[SequentialState]):
     def pass_(
         self, problem: Problem, state: SequentialState, stiffness: float, keep_going: KeepGoing
     ) -> PassReport:
-        """A pass, or a part of it: it is handed back about every second."""
+        """A pass; one over a stream is handed back about every second."""
         began, before = time.perf_counter(), state.visits
         if state.ended:
             self._begin(state)
         while self._take_turn(state):
             self._visit(state)
-            if not keep_going() or time.perf_counter() - began > _SECONDS:
-                self._take_turn(state)  # to know whether it was the last one
+            through = state.turn is None  # with a part; data in memory have one
+            if not keep_going() or (through and time.perf_counter() - began > _SECONDS):
+                self._take_turn(state)  # to know whether it was the last part
                 break
         return self._report(state, state.visits - before)
 
@@ -386,11 +392,13 @@ class Sequential(Solver[SequentialState]):
     def _report(self, state: SequentialState, calls: int) -> PassReport:
         """The bounds as far as the visits tell them, and the average of w."""
         problem, visited = state.problem, state.visits - state.first
+        average = self._average(state)
         state.appraise()
         hinges = state.sums[HINGE]
         if problem.repeatable and not state.ended:  # those to come are like those that came
             hinges *= max((state.n or problem.n_blocks) / max(visited, 1), 1.0)
-        gap = problem.quadratic.value(state.w) + hinges - state.dual
+        w = state.w if problem.repeatable else state.outcome
+        gap = problem.quadratic.value(w) + hinges - state.dual
         return PassReport(
             gap=max(float(gap), 0.0),
             movement=0.0,
@@ -401,7 +409,7 @@ class Sequential(Solver[SequentialState]):
             settled=(
                 state.ended and problem.repeatable and not self.fades and state.sums[STEPS] == 0.0
             ),
-            average=self._average(state),
+            average=average,
         )
 
     def _average(self, state: SequentialState) -> np.ndarray | None:
