@@ -52,6 +52,7 @@ from taut.streamed import StreamedProblem
 _SECONDS = 1.0  # of visits without a report
 _GROUP = 0.01  # of the visits so far, in which s stands still
 _CHEAP = 512  # numbers that are scaled in the time of a cheap visit, about
+_MOST = 0.05  # of the blocks: the longest first group that scaling may need to be cheap
 _NEVER = 2**62
 
 _COUNTS = ("visits", "first", "passes", "group", "seed", "number", "done")
@@ -377,7 +378,7 @@ class Sequential(Solver[SequentialState]):
             state.group = _NEVER
             state.rescale(1.0)
             return
-        cheap = min(len(state.w) // _CHEAP, int(_GROUP * state.n))
+        cheap = min(len(state.w) // _CHEAP, int(_MOST * state.n))
         size = max(1, int(_GROUP * state.visits), cheap)
         state.group = min(state.visits + size, max(state.passes * state.n, state.visits + 1))
         state.rescale(state.n / state.group)

@@ -25,10 +25,9 @@ class PassiveAggressive(Sequential):
     method for one pass or a few.
 
     Cost per pass: one loss-augmented argmax per block, and |psi|^2; one thread, whatever `n_jobs`.
-    Memory: three vectors of the length of w, one more where the structure has no `inner`; nothing
-    per block.
+    Memory: a few vectors of the length of w; nothing per block.
     Certificate: exact, and not small as a rule: the dual point is the best multiple of the sum of
-    all steps that no block's C_i forbids. Where a pass makes no step the run ends, whatever the gap.
+    all steps that no block's C_i forbids. A pass without a step ends the run, whatever the gap.
     Data that can be read once, and `partial_fit`: the average, with estimates.
 
     Parameters

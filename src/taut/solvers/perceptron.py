@@ -64,7 +64,7 @@ class Perceptron(Sequential):
     every block is mistaken. C changes the length of w, and no prediction.
 
     Cost per pass: one argmax per block; one thread, whatever `n_jobs` is.
-    Memory: three vectors of the length of w; nothing per block.
+    Memory: a few vectors of the length of w; nothing per block.
     Certificate: exact, and not small as a rule: the dual point is the best multiple of the sum of
     all steps that no block's C_i forbids. The run ends where a pass makes no step, as it comes to
     on separable data, whatever the gap. Estimates between passes see the violation of predicted

@@ -43,7 +43,7 @@ class Subgradient(Sequential):
     2012).
 
     Cost per pass: one loss-augmented argmax per block; one thread, whatever `n_jobs` is.
-    Memory: three vectors of the length of w; nothing per block.
+    Memory: a few vectors of the length of w; nothing per block.
     Certificate: exact. After k passes w itself is a feasible dual point: each block has put C_i / k
     at most on each label that it found. The gap that passes report takes hinges as visits saw them.
     Data that can be read once, and `partial_fit`: the average, with estimates; n is then the number
