@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import argparse
 import os
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.datasets import load_digits
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from taut.structures import cluster_tree
+
+#: Training X and y, test X and y, and a tree of the classes.
+Hierarchical = tuple[Any, np.ndarray, Any, np.ndarray, Any]
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -90,6 +98,69 @@ def generated_text(
     indptr = np.arange(0, n * length + 1, length, dtype=np.int32)
     parts = (values[source].ravel(), indices[source].ravel(), indptr)
     return sp.csr_array(parts, shape=(n, words)), y
+
+
+def sector(folder: Path) -> Hierarchical:
+    """Texts of 105 sectors of industry, in ten groups whose mean texts are alike."""
+    X, y = sparse(folder, "sector", "train")
+    return X, y, *sparse(folder, "sector", "test"), cluster_tree(X, y, 10)
+
+
+def trec(folder: Path) -> Hierarchical:
+    """Questions as tf-idf of their words and pairs of words, of 50 kinds in 6 groups."""
+    texts, labels = [], []
+    for part in ("train", "test"):
+        lines = (folder / "trec_qc" / f"{part}.txt").read_text("latin1").splitlines()
+        kinds, questions = zip(*(line.split(" ", 1) for line in lines), strict=True)
+        labels.append(np.array(kinds))
+        texts.append(questions)
+    words = TfidfVectorizer(ngram_range=(1, 2), token_pattern=r"\S+", binary=True)
+    X, X_test = map(sp.csr_array, (words.fit_transform(texts[0]), words.transform(texts[1])))
+    X.sort_indices()
+    tree: dict[str, list[str]] = {}
+    for label in np.unique(labels[0]).tolist():
+        tree.setdefault(label.split(":")[0], []).append(label)
+    return X, labels[0], X_test, labels[1], tree
+
+
+def generated(
+    n: int = 100_000, n_classes: int = 200, n_features: int = 1000, seed: int = 0
+) -> Hierarchical:
+    """Dense histograms of length 1 whose classes are the more alike the nearer they are in a tree.
+
+    Logarithms of the counts are Gaussian around the mean of the class, which is that of the group
+    above it and a smaller Gaussian step. Four fifths are for training.
+    """
+    rng = np.random.default_rng(seed)
+    tree = _random_tree(list(range(n_classes)), rng)
+    means = np.empty((n_classes, n_features), np.float32)
+
+    def descend(node: Any, mean: np.ndarray) -> None:
+        if not isinstance(node, list):
+            means[node] = mean
+            return
+        for child in node:
+            descend(child, mean + 0.08 * rng.standard_normal(n_features, np.float32))
+
+    descend(tree, rng.standard_normal(n_features, np.float32))
+    y = rng.permutation(np.arange(n) % n_classes)
+    X = np.empty((n, n_features), np.float32)
+    for start in range(0, n, 10_000):  # parts that stay near the processor
+        rows = slice(start, start + 10_000)
+        rng.standard_normal(dtype=np.float32, out=X[rows])
+        X[rows] = np.exp(X[rows] + means[y[rows]])
+        X[rows] /= np.linalg.norm(X[rows], axis=1, keepdims=True)
+    m = 4 * n // 5
+    return X[:m], y[:m], X[m:], y[m:], tree
+
+
+def _random_tree(classes: list[int], rng: np.random.Generator) -> list[Any]:
+    """Groups within groups, cut at random places, with at most four classes in the smallest."""
+    if len(classes) <= 4:
+        return classes
+    cuts = rng.choice(np.arange(1, len(classes)), rng.integers(1, 5), replace=False)
+    edges = [0, *sorted(cuts.tolist()), len(classes)]
+    return [_random_tree(classes[a:b], rng) for a, b in pairwise(edges)]
 
 
 class Letters:

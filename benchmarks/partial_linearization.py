@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import os
 import statistics
-import time
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from importlib.metadata import version
 
 os.environ |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
@@ -24,6 +23,7 @@ os.environ |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_N
 import matplotlib
 import numpy as np
 
+from curves import watch
 from datasets import Letters, data_folder, digits, parser, usps
 from taut import Problem, solve
 from taut.solvers import DualCoordinate, ExponentiatedGradient, FrankWolfe, PartialLinearization
@@ -57,70 +57,11 @@ COLOURS = dict(
 )
 
 
-@dataclass
-class Curve:
-    """CPU seconds, dual values and best primal values after passes."""
-
-    seconds: list[float] = field(default_factory=list)
-    dual: list[float] = field(default_factory=list)
-    primal: list[float] = field(default_factory=list)
-    setting: str = ""
-
-    def seconds_to(self, gap):
-        """CPU seconds to a relative gap; None if it was not reached."""
-        points = zip(self.seconds, self.dual, self.primal, strict=True)
-        return next((s for s, d, p in points if p - d <= gap * p), None)
-
-
-class Watch:
-    """A callback that notes CPU time and bounds, with the clock stopped while it looks."""
-
-    def __init__(self, problem, solver, limit, gap):
-        self.problem, self.limit, self.gap = problem, limit, gap
-        self.curve, self.average, self.passes, self.next = Curve(), None, 0, 1
-        self.spent, self.began = 0.0, time.process_time()
-        self.solver = _Watched(solver, self)
-        self.best = np.inf
-
-    def __call__(self, record):
-        self.spent += time.process_time() - self.began
-        self.passes += 1
-        w = self.state.w
-        self.average = w.copy() if self.average is None else 0.8 * self.average + 0.2 * w
-        stop = self.spent >= self.limit
-        if self.passes >= self.next or stop:
-            self.next = max(self.passes + 1, int(1.08 * self.passes))
-            primals = (self.problem.primal_at(v.astype(np.float64)) for v in (w, self.average))
-            self.best = min(self.best, *primals)
-            self.curve.seconds.append(self.spent)
-            self.curve.dual.append(record.dual)
-            self.curve.primal.append(self.best)
-            stop |= self.best - record.dual <= self.gap * self.best
-        self.began = time.process_time()
-        return stop
-
-
-class _Watched:
-    """A solver that shows its state."""
-
-    def __init__(self, solver, watch):
-        self._solver, self._watch = solver, watch
-
-    def init(self, problem, rng):
-        self._watch.state = self._solver.init(problem, rng)
-        return self._watch.state
-
-    def __getattr__(self, name):
-        return getattr(self._solver, name)
-
-
-def run(problem, solver, limit, seed):
+def run(problem, solver, limit, seed, passes=10**9):
     """The curve of one run, until the gap or the limit is reached."""
-    watch = Watch(problem, solver, limit, min(GAPS))
-    solve(
-        problem, watch.solver, tol=1e-9, max_iter=10**6, callbacks=[watch], random_state=seed
+    return watch(
+        problem, solver, limit=limit, gap=min(GAPS), tol=1e-9, seed=seed, passes=passes
     )  # fmt: skip
-    return watch.curve
 
 
 def best_temperature(problem, solver, limit, seed):
@@ -252,7 +193,7 @@ def warm_up(makers):
     for make in makers:
         problem = make(max(LAMBDAS))
         for solver in (PUBLISHED | OURS).values():
-            run(problem, solver, 0.1, 0)
+            run(problem, solver, np.inf, 0, passes=3)
 
 
 def main():

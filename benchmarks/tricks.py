@@ -129,7 +129,7 @@ def counting(X, y):
     for allocates in (False, True):
         inside = [oracle and helper(oracle, allocates) for oracle in Scalar().oracles]
         loops.append(compiled(_hinges(type(Scalar().oracles)(*inside))))
-    rest = 1.0, np.zeros(1, np.int32), 0, len(y)
+    rest = 1.0, 0, len(y), np.zeros(len(y), np.int32)
     return [lambda k=k: loops[k](*given, *rest, outs[k]) for k in range(2)], outs
 
 

@@ -40,6 +40,8 @@ from taut.solvers import (
     DualCoordinate,
     ExponentiatedGradient,
     FrankWolfe,
+    HardNegatives,
+    MultiSample,
     OnlineCache,
     PartialLinearization,
     Subgradient,
@@ -385,6 +387,9 @@ SOLVERS = {
     "frank-wolfe-batch": FrankWolfe(update="batch", recentring=0.0),
     "frank-wolfe-away": FrankWolfe("away"),
     "frank-wolfe-pairwise-gap": FrankWolfe("pairwise", sampling="gap"),
+    "multi-sample": MultiSample(),
+    "multi-sample-2": MultiSample(2, recentring=0.0),
+    "hard-negatives": HardNegatives(inner_gap=1e-9),
     # Passive-aggressive steps and the perceptron do not converge to the optimum: their bounds are
     # tested in test_sequential.py.
     "subgradient": Subgradient(),
@@ -397,8 +402,13 @@ REACH = {
     "exponentiated-gradient": 1e-3,
     "frank-wolfe": 2e-3,
     "frank-wolfe-batch": 2e-3,
+    "multi-sample": 1e-3,
+    "multi-sample-2": 2e-3,
     "subgradient": 1e-2,
 }
+
+#: Those of them that work on labels, and need no means.
+BY_LABELS = ("frank-wolfe", "multi-sample", "multi-sample-2", "subgradient")
 
 #: Structures for solvers that work with few forms of dual variables: compiling for all takes long.
 SOME = (
@@ -417,7 +427,7 @@ def pairs():
     for structure, case in STRUCTURES.items():
         for name, solver in SOLVERS.items():
             foundation = isinstance(solver, DualCoordinate | OnlineCache)
-            by_means = name in REACH and name not in ("frank-wolfe", "subgradient")
+            by_means = name in REACH and name not in BY_LABELS
             has_means = getattr(case.structure, "expect", None) is not None
             some = structure in SOME or name == "partial-linearization"
             if foundation or (some and (has_means or not by_means)):

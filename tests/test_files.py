@@ -254,6 +254,21 @@ def test_labels_round_trip(label):
     assert exact(files.decode_label(json.loads(text))) == exact(label)
 
 
+@given(
+    st.recursive(
+        st.text() | st.integers() | st.tuples(st.integers(), st.text()),
+        lambda inner: (
+            st.lists(inner)
+            | st.dictionaries(st.text() | st.tuples(st.integers()), inner)
+            | st.sets(st.text())
+        ),
+    )
+)
+def test_nested_labels_round_trip(value):
+    text = json.dumps(files.encode_nested(value), allow_nan=False)
+    assert files.decode_nested(json.loads(text)) == value
+
+
 @pytest.mark.parametrize(
     ("label", "plain"),
     [

@@ -143,6 +143,16 @@ def test_dual_never_falls_without_a_centre(name, kind):
     assert (np.diff(duals) >= -slack * (1.0 + np.abs(duals[1:]))).all()
 
 
+def test_steps_between_planes_know_the_precision():
+    """Inner products of classes are those of the scaled space, or steps would be too long."""
+    case, prior = STRUCTURES["multiclass"], Regularizer(precision=0.05)
+    problem = Problem(case.structure, *case.data(), regularizer=prior)
+    solver = FrankWolfe("pairwise", recentring=0.0)
+    result = solve(problem, solver, tol=1e-6, max_iter=500, random_state=0)
+    assert result.certificate.status is Status.CONVERGED
+    assert (np.diff(result.history["dual"]) >= -1e-12).all()
+
+
 def test_plain_prior_changes_nothing(name):
     case = STRUCTURES[name]
     n = case.problem().n_features

@@ -49,6 +49,8 @@ def dual_point(case, state):
         return mean_points(case, state)
     if "late" in state:
         return summed_points(case, state)
+    if "mined.alpha" in state:
+        return mined_points(case, state)
     if "places" in state:
         return [block_point(case, state, i, i) for i in range(case.n_blocks)]
     alphas = [truth_point(case, i) for i in range(case.n_blocks)]
@@ -56,6 +58,40 @@ def dual_point(case, state):
         for q, i in enumerate(part["ids"]):
             alphas[i] = part["alpha"][q] if "alpha" in part else block_point(case, part, i, q)
     return alphas
+
+
+def mined_points(case, state):
+    """Weights of mined labels, scaled to share slacks, then by the factor of the largest dual."""
+    psi, losses = case.reference
+    alphas = [np.zeros(len(loss)) for loss in losses]
+    for i, label, weight in zip(state["mined.owner"], *mined_labels(case, state), strict=True):
+        alphas[i][label] += weight
+    weights = state["block_weight"]
+    pairs = list(zip(alphas, weights, strict=True))
+    alphas = [a * min(1.0, C / a.sum()) if a.any() else a for a, C in pairs]
+    U = sum(a @ p for a, p in zip(alphas, psi, strict=True))
+    loss_sum = sum(a @ loss for a, loss in zip(alphas, losses, strict=True))
+    factor = min(1.0, loss_sum / (U @ U)) if U.any() else 1.0
+    rest = [max(C - factor * a.sum(), 0.0) for a, C in zip(alphas, weights, strict=True)]
+    return [factor * a + rest[i] * truth_point(case, i) for i, a in enumerate(alphas)]
+
+
+def mined_labels(case, state):
+    """The number of each mined label among those of its block, and its weight."""
+    numbers, offsets = [], state.get("mined.offsets")
+    for j, i in enumerate(state["mined.owner"]):
+        if offsets is None:  # the psi of a plain structure
+            stored = slice(*state["mined.psi_indptr"][j : j + 2])
+            row = np.zeros(case.reference[0][i].shape[1])
+            row[state["mined.psi_indices"][stored]] = state["mined.psi_data"][stored]
+            differs = np.abs(case.reference[0][i] - row).sum(axis=1)
+            differs += np.abs(case.reference[1][i] - state["mined.loss"][j])
+        else:
+            pair = state["mined.pairs"][offsets[j] : offsets[j + 1]]
+            differs = np.abs(case.labels(i) - pair[len(pair) // 2 :]).sum(axis=1)
+        assert differs.min() < 1e-12
+        numbers.append(differs.argmin())
+    return numbers, state["mined.alpha"]
 
 
 def mean_points(case, state):
@@ -182,13 +218,17 @@ def ones(case):
 @pytest.mark.parametrize(("structure", "solver"), list(pairs()), indirect=["structure"])
 class TestSolution:
     def test_is_the_optimum(self, structure, solver, case, ones):
+        if solver == "hard-negatives" and not isinstance(case.structure, Scalar):
+            pytest.skip("labels of a block have slacks of their own: another objective")
         assert_optimal(case, solved(structure, solver), ones, max(REACH.get(solver, 0.0), 1e-6))
 
     def test_certificate_is_true(self, structure, solver, case, ones):
         result = solved(structure, solver)
         certificate = result.certificate
         assert certificate.exact
-        assert -1e-12 <= certificate.relative_gap <= REACH.get(solver, 1e-8)
+        settled = certificate.status is Status.SETTLED  # of a method that leaves the gap open
+        assert certificate.relative_gap >= -1e-12
+        assert settled or certificate.relative_gap <= REACH.get(solver, 1e-8)
         assert certificate.dual <= optimum(case, ones) * (1.0 + 1e-10)
         assert_allclose(
             certificate.primal, primal(result.w, *case.reference, ones), rtol=1e-12, atol=1e-12

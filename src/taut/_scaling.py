@@ -32,6 +32,14 @@ class Full(NamedTuple):
     sums: np.ndarray
 
 
+class ScaledData(NamedTuple):
+    """What oracles read that see through a scaling."""
+
+    inside: tuple  # the data of the structure
+    scaling: Any
+    rises: np.ndarray  # by how much the scaling raises the curvature of each block's exact step
+
+
 class Reading(NamedTuple):
     """Compute w from v."""
 
@@ -94,3 +102,25 @@ def act(action: Reading | Adding, first: int, last: int) -> None:
 @overload(act, strict=False, jit_options={"fastmath": True, "error_model": "numpy"})
 def _choose(action, first, last):
     return _FUNCTIONS[action.instance_class, action.types[0].instance_class]
+
+
+def draw_inside(draw: Any, data: Any, i: int, w: Any, *arguments: Any) -> int:
+    """draw(data, i, w, work, loss_weight, seed, found) with the structure's data and weights.
+
+    `draw` is written for a structure's own data, as its oracles are; `data` are those, or seen
+    through a scaling.
+    """
+    raise TypeError(_COMPILED_ONLY)
+
+
+def _draw(draw, data, i, w, work, loss_weight, seed, found):
+    return draw(data, i, w, work, loss_weight, seed, found)
+
+
+def _draw_scaled(draw, data, i, w, work, loss_weight, seed, found):
+    return draw(data.inside, i, data.scaling.weights, work, loss_weight, seed, found)
+
+
+@overload(draw_inside, strict=False)
+def _choose_draw(draw, data, i, w, work, loss_weight, seed, found):
+    return _draw_scaled if getattr(data, "instance_class", None) is ScaledData else _draw

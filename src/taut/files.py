@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -17,7 +17,7 @@ from safetensors import SafetensorError, safe_open
 
 from .errors import InvalidData, InvalidFile, InvalidType
 
-__all__ = ["decode_label", "encode_label", "read", "write"]
+__all__ = ["decode_label", "decode_nested", "encode_label", "encode_nested", "read", "write"]
 
 FORMAT = "taut"
 VERSION = 1
@@ -218,6 +218,36 @@ def decode_label(value: Any) -> Any:
         case None | str() | bool() | int() | float():
             return value
     raise InvalidFile(f"{value!r} is not a stored label; save the file again with taut")
+
+
+def encode_nested(value: Any) -> Any:
+    """As `encode_label`, for labels in dicts, lists and sets that may be nested.
+
+    Examples
+    --------
+    >>> encode_nested({"fish": ["ray", "trout"]})
+    {'dict': [['fish', {'list': ['ray', 'trout']}]]}
+    >>> decode_nested(encode_nested({"fish": ["ray", "trout"]}))
+    {'fish': ['ray', 'trout']}
+    """
+    if isinstance(value, Mapping):
+        return {"dict": [[encode_label(key), encode_nested(item)] for key, item in value.items()]}
+    if isinstance(value, list | set):
+        kind = "list" if isinstance(value, list) else "set"
+        return {kind: [encode_nested(item) for item in value]}
+    return encode_label(value)
+
+
+def decode_nested(value: Any) -> Any:
+    """Restore what `encode_nested` was given."""
+    match value:
+        case {"dict": list(pairs), **rest} if not rest:
+            return {decode_label(key): decode_nested(item) for key, item in pairs}
+        case {"list": list(items), **rest} if not rest:
+            return [decode_nested(item) for item in items]
+        case {"set": list(items), **rest} if not rest:
+            return {decode_nested(item) for item in items}
+    return decode_label(value)
 
 
 def _storable(name: str, array: np.ndarray) -> np.ndarray:

@@ -59,14 +59,14 @@ def _put(pool, c, value, start, label):
 
 
 @helper
-def _forbid_found(work, here, found, rank, first, t):
+def _forbid_found(work, here, found, rank, t):
     """Forbid the labels at position t of all found labels that begin as the last one does."""
     for r in range(rank):
-        u = first
-        while u < first + t and found[r, u] == found[rank - 1, u]:
+        u = 0
+        while u < t and found[r, u] == found[rank - 1, u]:
             u += 1
-        if u == first + t:
-            work[here + found[r, u]] = _FORBIDDEN
+        if u == t:
+            work[here + found[r, t]] = _FORBIDDEN
 
 
 @helper
@@ -86,53 +86,70 @@ def _is_allowed(work, stride, label):
     return allowed
 
 
+def best_of_block(oracles):
+    """The search in one block, around the oracles."""
+    argmax, score, loss = oracles.argmax, oracles.score, oracles.loss
+
+    def best(data, i, w, work, loss_weight, n_labels, stride, pool, found, values):
+        """Write the labels of highest score + loss_weight * loss into the rows of `found`.
+
+        `values` gets what they are worth, best first; returns how many there are, at most
+        len(values). `work` is prepared, and its scores are at the end what they were.
+        """
+        m, size = found.shape
+        label = pool.labels[m, :size]
+        for p in range(size * stride):
+            pool.scores[p] = work[p]
+        argmax(data, i, w, work, loss_weight, label)
+        value = score(data, i, w, work, label) + loss_weight * loss(data, i, label)
+        _put(pool, 0, value, 0, label)
+        count = 1
+        rank = 0
+        while count > 0:
+            top = 0
+            for c in range(1, count):
+                top = c if pool.values[c] > pool.values[top] else top
+            start = pool.starts[top]
+            values[rank] = pool.values[top]
+            for t in range(size):
+                found[rank, t] = pool.labels[top, t]
+            rank += 1
+            count -= 1
+            _put(pool, top, pool.values[count], pool.starts[count], pool.labels[count, :size])
+            if rank == m:
+                break
+            for t in range(size):
+                here = t * stride
+                if t >= start:
+                    _forbid_found(work, here, found, rank, t)
+                    argmax(data, i, w, work, loss_weight, label)
+                    if _is_allowed(work, stride, label):
+                        # The label's own scores are as they were.
+                        value = score(data, i, w, work, label) + loss_weight * loss(data, i, label)
+                        c = _place(pool, count, m - rank, value)
+                        if c >= 0:
+                            _put(pool, c, value, t, label)
+                            count = max(count, c + 1)
+                _fix(work, here, n_labels, pool.scores, found[rank - 1, t])
+            for p in range(size * stride):
+                work[p] = pool.scores[p]
+        return rank
+
+    return helper(best)
+
+
 def best_labels(oracles):
     """A loop over blocks around the oracles."""
-    prepare, argmax, score = oracles.prepare, oracles.argmax, oracles.score
+    prepare, search = oracles.prepare, best_of_block(oracles)
 
     def best(data, offsets, w, work, first, last, n_labels, stride, pool, found, values):
         """Write the labels of block i into the first rows of found[:, offsets[i]:offsets[i + 1]].
 
         values[i] gets their scores. Rows that the block has no labels for stay as they are.
         """
-        m = found.shape[0]
         for i in range(first, last):
-            begin, size = offsets[i], offsets[i + 1] - offsets[i]
-            label = pool.labels[m, :size]
             prepare(data, i, w, work)
-            for p in range(size * stride):
-                pool.scores[p] = work[p]
-            argmax(data, i, w, work, 0.0, label)
-            _put(pool, 0, score(data, i, w, work, label), 0, label)
-            count = 1
-            rank = 0
-            while count > 0:
-                top = 0
-                for c in range(1, count):
-                    top = c if pool.values[c] > pool.values[top] else top
-                start = pool.starts[top]
-                values[i, rank] = pool.values[top]
-                for t in range(size):
-                    found[rank, begin + t] = pool.labels[top, t]
-                rank += 1
-                count -= 1
-                _put(pool, top, pool.values[count], pool.starts[count], pool.labels[count, :size])
-                if rank == m:
-                    break
-                for p in range(size * stride):
-                    work[p] = pool.scores[p]
-                for t in range(size):
-                    here = t * stride
-                    if t >= start:
-                        _forbid_found(work, here, found, rank, begin, t)
-                        argmax(data, i, w, work, 0.0, label)
-                        if _is_allowed(work, stride, label):
-                            # The label's own scores are as they were.
-                            value = score(data, i, w, work, label)
-                            c = _place(pool, count, m - rank, value)
-                            if c >= 0:
-                                _put(pool, c, value, t, label)
-                                count = max(count, c + 1)
-                    _fix(work, here, n_labels, pool.scores, found[rank - 1, begin + t])
+            own = found[:, offsets[i] : offsets[i + 1]]
+            search(data, i, w, work, 0.0, n_labels, stride, pool, own, values[i])
 
     return best

@@ -123,14 +123,16 @@ def _copy_block(source, i, target, slot, square, text, room):
 
 
 @kernel
-def make_room(planes, i):
-    """Ensure that block i can take one more plane; False when the pools must grow first."""
-    if planes.places[i, N_PLANES] < planes.places[i, CAPACITY]:
+def make_room(planes, i, wanted):
+    """Ensure that block i can take so many more planes; False when the pools must grow first."""
+    if planes.places[i, N_PLANES] + wanted <= planes.places[i, CAPACITY]:
         return True
     _drop_idle(planes, i)
-    if planes.places[i, N_PLANES] < planes.places[i, CAPACITY]:
+    if planes.places[i, N_PLANES] + wanted <= planes.places[i, CAPACITY]:
         return True
     room = 2 * planes.places[i, CAPACITY]
+    while room < planes.places[i, N_PLANES] + wanted:
+        room *= 2
     free = planes.free
     slot, square, text = free[0, 0], free[0, 1], free[0, 2]
     ends = (slot + room, square + room * room, text + room * planes.places[i, LABEL_SIZE])
@@ -162,9 +164,9 @@ def ranges(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     return np.arange(ends[-1]) + np.repeat(starts - ends + sizes, sizes)
 
 
-def _needs(places: np.ndarray, factor: int = 1) -> np.ndarray:
-    """What each block takes of the three pools, or would take with more room: shape (n, 3)."""
-    room = factor * places[:, CAPACITY]
+def _needs(places: np.ndarray, room: np.ndarray | None = None) -> np.ndarray:
+    """What each block takes of the three pools, or would take with other room: shape (n, 3)."""
+    room = places[:, CAPACITY] if room is None else room
     return np.column_stack([room, room**2, room * places[:, LABEL_SIZE]])
 
 
@@ -211,6 +213,13 @@ def _assemble(
     return new
 
 
+def one_block(room: int) -> PlaneArrays:
+    """Room for the planes of a single visit, which plane steps read as those of block 0."""
+    places = _no_places(1)
+    places[0, CAPACITY] = room
+    return _pools(places, np.zeros(3, dtype=np.int64))
+
+
 class Planes:
     """Planes of n blocks, each beginning with its truth alone.
 
@@ -231,14 +240,16 @@ class Planes:
         self.arrays.coef[places[:, SLOT]] = weight
         self.arrays.labels[ranges(places[:, TEXT], sizes)] = truth
 
-    def grow(self, n_shares: int = 1) -> None:
+    def grow(self, n_shares: int = 1, wanted: int = 1) -> None:
         """Move everything into pools half as large again as what is in use.
 
-        Each of `n_shares` parts of what is free then has room for any block's next doubling.
+        Each of `n_shares` parts of what is free then has room for any block that wants to take so
+        many more planes.
         """
         places = self.arrays.places
-        # One block's next doubling must fit, whatever its size.
-        doubled = _needs(places, 2).max(axis=0)
+        # Room is doubled until what is wanted fits, so it may become twice of that.
+        room = 2 * np.maximum(places[:, CAPACITY], places[:, N_PLANES] + wanted)
+        doubled = _needs(places, room).max(axis=0)
         spare = _needs(places).sum(axis=0) // 2 + n_shares * doubled
         everything = np.arange(len(places))
         self.arrays = _assemble(len(places), [(everything, self.arrays, everything)], spare)

@@ -156,10 +156,11 @@ def through_scaling(oracles: Oracles, allocates: bool) -> Oracles:
     Their data are those of the structure, a scaling, and by how much it raises the curvature of
     each block's exact step.
     """
-    inside: tuple[Any, ...] = tuple(oracle and helper(oracle, allocates) for oracle in oracles)
+    inside: Any = Oracles._make(oracle and helper(oracle, allocates) for oracle in oracles)
     ask_for, prepare_w, argmax_w, loss_of, score_w, add_psi, touch_w = inside[:7]
     inner_w, step, add_psi_change, _complete = inside[7:11]
     expect_w, normalised, mean_of_label, mean_score_w, mean_loss_of, add_mean_w = inside[11:17]
+    sample_w = inside.sample
 
     def prefetch(data, i):
         ask_for(data[0], i)
@@ -215,12 +216,16 @@ def through_scaling(oracles: Oracles, allocates: bool) -> Oracles:
         add_mean_w(data[0], i, mean, factor, work, data[1].sums)
         touch_w(data[0], i, Adding(data[1], w))
 
+    def sample(data, i, w, work, loss_weight, seed, found):
+        return sample_w(data[0], i, data[1].weights, work, loss_weight, seed, found)
+
     means = (expect, normalise, mean_of, mean_score, mean_loss, add_mean)
     return Oracles(
         prefetch, prepare, argmax, loss, score, add_features, touch,
         inner=inner if inner_w else None,
         exact_step=exact_step if step else None,
         add_change=add_change if add_psi_change else None,
+        sample=sample if sample_w else None,
         **dict(zip(EXPECTATION, means if expect_w else [None] * len(means), strict=True)),
     )  # fmt: skip
 

@@ -12,13 +12,23 @@ from typing import Any
 import numpy as np
 
 from taut.binding.compiled import CompiledData, Room
+from taut.binding.mined import MinedLabels, nothing_mined
 from taut.binding.plain import PythonData, plain
 from taut.binding.threads import in_threads
 from taut.errors import InvalidData
 from taut.regularizer import Prior, Regularizer
 from taut.structures.base import CompiledStructure, Structure
 
-__all__ = ["CompiledData", "PythonData", "Room", "bind", "complete", "in_threads"]
+__all__ = [
+    "CompiledData",
+    "MinedLabels",
+    "PythonData",
+    "Room",
+    "bind",
+    "complete",
+    "in_threads",
+    "nothing_mined",
+]
 
 
 def bind(

@@ -9,6 +9,7 @@ import numpy as np
 
 from taut._jit import specialise
 from taut._lanes import aligned_zeros
+from taut._scaling import ScaledData
 from taut.binding.threads import in_threads, numbered_ranges
 from taut.errors import MissingOracle
 from taut.m_best import best_labels, candidates
@@ -20,12 +21,14 @@ from taut.structures.base import Blocks, CompiledStructure, Oracles
 def _hinges(oracles):
     prepare, argmax, score = oracles.prepare, oracles.argmax, oracles.score
 
-    def hinges(data, offsets, truth, w, work, loss_weight, label, first, last, out):
-        """out[i] = the largest violation of block i, its losses multiplied by `loss_weight`."""
+    def hinges(data, offsets, truth, w, work, loss_weight, first, last, labels, out):
+        """out[i] = the largest violation of block i, its losses multiplied by `loss_weight`.
+
+        The labels that it belongs to go into the flat array `labels`.
+        """
         for i in range(first, last):
-            size = offsets[i + 1] - offsets[i]
             prepare(data, i, w, work)
-            best = argmax(data, i, w, work, loss_weight, label[:size])
+            best = argmax(data, i, w, work, loss_weight, labels[offsets[i] : offsets[i + 1]])
             base = score(data, i, w, work, truth[offsets[i] : offsets[i + 1]])
             out[i] = max(best - base, 0.0)
 
@@ -128,22 +131,33 @@ class CompiledData:
                 aligned_zeros(self.blocks.size, np.float64), np.empty(1), self.rises,
             )  # fmt: skip
         else:
-            self.oracles = self.oracles._replace(inner=None, exact_step=None, add_change=None)
+            self.oracles = self.oracles._replace(exact_step=None, add_change=None)
+        # Inner products in the scaled space are others; they are made from scores.
+        self.oracles = self.oracles._replace(inner=None)
 
-    def local_data(self, dtype: Any, bounds: bool = True, number: int = 0) -> tuple:
-        """The data for the oracles, for the thread of this number and w of this type."""
+    def local_data(
+        self, dtype: Any, bounds: bool = True, number: int = 0, room: Room | None = None
+    ) -> tuple:
+        """The data for the oracles, for the thread of this number and w of this type.
+
+        With a room of its own it may be worked on while other data of the thread are in use.
+        """
         if self.prior.trivial:
             return self.blocks.data
         weights, sums = (
-            self.room.vector(f"{kind}, {bounds}", number, self.size, dtype)
+            (room or self.room).vector(f"{kind}, {bounds}", number, self.size, dtype)
             for kind in ("weights", "sums")
         )
         scaling = self.scalings[bounds]._replace(weights=weights, sums=sums)
-        return self.blocks.data, scaling, self.rises
+        return ScaledData(self.blocks.data, scaling, self.rises)
 
     def kernel(self, make: Callable[[Oracles], Callable]) -> Callable:
         """The loop that `make` builds around the oracles, compiled."""
         return specialise(make, self.oracles, self.structure.allocates)
+
+    def own_kernel(self, make: Callable[[Oracles], Callable]) -> Callable:
+        """The same around the structure's own oracles, whose data are `blocks.data`."""
+        return specialise(make, self.structure.oracles, self.structure.allocates)
 
     def arrays(self) -> Iterator[np.ndarray]:
         """All arrays of the data."""
@@ -160,18 +174,24 @@ class CompiledData:
 
         With losses multiplied by more than 1, blocks that are not far from a violation show.
         """
+        return self.hardest(w, n_jobs, loss_weight)[0]
+
+    def hardest(
+        self, w: np.ndarray, n_jobs: int = 1, loss_weight: float = 1.0
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The largest violation of each block at w, and the labels with it, one after the other."""
         blocks, out, kernel = self.blocks, np.empty(self.n_blocks), self.kernel(_hinges)
+        labels = np.empty_like(blocks.truth)
 
         def run(number: int, first: int, last: int) -> None:
             data = self.local_data(w.dtype, number=number)
             work = aligned_zeros(blocks.work_size, w.dtype)
-            label = np.empty(blocks.label_size, dtype=np.int32)
             kernel(
-                data, blocks.offsets, blocks.truth, w, work, loss_weight, label, first, last, out
+                data, blocks.offsets, blocks.truth, w, work, loss_weight, first, last, labels, out
             )  # fmt: skip
 
         in_threads(run, *numbered_ranges(self.n_blocks, n_jobs))
-        return out
+        return out, labels
 
     def predict(self, w: np.ndarray, n_jobs: int = 1) -> Sequence[Any]:
         """The highest scoring label of each block, for weights without padding."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -78,28 +78,48 @@ class PythonData:
 
     def plane(self, i: int, label: Any) -> tuple[np.ndarray, float]:
         """psi, in the scaled space, and loss of a label of block i."""
+        return next(self.planes(i, [label]))
+
+    def planes(self, i: int, labels: Iterable[Any]) -> Iterator[tuple[np.ndarray, float]]:
+        """The same of each label."""
+        for psi, loss in self.differences(i, labels):
+            yield self.prior.plane(psi), loss
+
+    def differences(self, i: int, labels: Iterable[Any]) -> Iterator[tuple[np.ndarray, float]]:
+        """psi = phi(truth) - phi(label) as it is, and loss of each label of block i."""
         truth = self.truth[i]
-        loss = float(self.structure.loss(truth, label))
-        if not 0.0 <= loss < np.inf:
-            raise InvalidData(
-                f"{type(self.structure).__name__}.loss of example {i} is {loss}: losses are >= 0 "
-                "and finite"
-            )
-        return self.prior.plane(self.features(i, truth) - self.features(i, label)), loss
+        right = self.features(i, truth)
+        for label in labels:
+            loss = float(self.structure.loss(truth, label))
+            if not 0.0 <= loss < np.inf:
+                raise InvalidData(
+                    f"{type(self.structure).__name__}.loss of example {i} is {loss}: losses are "
+                    ">= 0 and finite"
+                )
+            yield right - self.features(i, label), loss
 
     def worst(self, i: int, v: np.ndarray) -> tuple[np.ndarray, float, float]:
         """psi and loss of the label that the loss-augmented oracle finds, and its error.
 
         The error is how far the largest violation may at most lie above that of the label.
         """
+        label, error = self.worst_label(i, v)
+        return *self.plane(i, label), error
+
+    def worst_label(self, i: int, v: np.ndarray) -> tuple[Any, float]:
+        """The label that the loss-augmented oracle finds for block i, and its error."""
         w = self.prior.weights(v)
         label, error = bounded_argmax(self.structure, self.X[i], w, self.truth[i])
+        return label, self.checked(i, error)
+
+    def checked(self, i: int, error: float) -> float:
+        """The error of an oracle on block i, if it is one."""
         if not 0.0 <= error < np.inf:
             raise InvalidData(
                 f"{type(self.structure).__name__}.bounded_argmax of example {i} returns the error "
                 f"{error}: errors are >= 0 and finite"
             )
-        return *self.plane(i, label), error
+        return error
 
     def point(self, v: np.ndarray) -> np.ndarray:
         """Where planes are to be evaluated: v within its bounds."""

@@ -61,22 +61,22 @@ class Alternating(OnlineEstimator):
 class BagClassifier(LinearClassifier, Alternating):
     """Classes of bags of rows, by the best row of each.
 
-    What differs is said by five small methods: which classes are allowed, how many columns of
+    What differs is said by five small methods: what is known of the classes, how many columns of
     weights they have, the structure, which bags have a latent row, and the truths as the structure
     takes them.
     """
 
     start: str = "mean"
 
-    def _allowed(self, classes: np.ndarray) -> np.ndarray:
-        """The classes, if they are as many as can be told apart."""
-        return classes
+    def _known(self, classes: np.ndarray) -> dict[str, Any]:
+        """The fitted attributes that follow from the classes, if they can be told apart."""
+        raise NotImplementedError
 
     def _columns(self, n_classes: int) -> int:
         """Columns of weights."""
         raise NotImplementedError
 
-    def _structure(self, n_classes: int) -> Any:
+    def _structure(self, known: dict[str, Any]) -> Any:
         """A structure with `complete`."""
         raise NotImplementedError
 
@@ -107,9 +107,9 @@ class BagClassifier(LinearClassifier, Alternating):
             return self._fit_source(X, y=y, sample_weight=sample_weight, lengths=lengths)
         matrix, offsets = as_bags(X, lengths)
         classes, codes, weight = self._labelled(y, len(offsets) - 1, sample_weight, "bag")
-        columns = columns_of(X, matrix) | {"classes_": self._allowed(classes)}
-        fitted = self._fit_bags(matrix, offsets, codes, weight, len(classes))
-        return self._keep(fitted | columns)
+        known = self._known(classes)
+        fitted = self._fit_bags(matrix, offsets, codes, weight, known)
+        return self._keep(fitted | columns_of(X, matrix) | known)
 
     def _fit_bags(
         self,
@@ -117,10 +117,11 @@ class BagClassifier(LinearClassifier, Alternating):
         offsets: np.ndarray,
         codes: np.ndarray,
         weight: np.ndarray,
-        n_classes: int,
+        known: dict[str, Any],
     ) -> dict[str, Any]:
         """The fitted attributes, from checked data."""
-        structure, shape = self._structure(n_classes), (self._columns(n_classes), matrix.shape[1])
+        structure = self._structure(known)
+        shape = self._columns(len(known["classes_"])), matrix.shape[1]
         X, y = (Checked(matrix), offsets), self._truths(codes, np.zeros_like(codes))
         result, fitted = self._alternate(
             LatentProblem,
@@ -147,8 +148,9 @@ class BagClassifier(LinearClassifier, Alternating):
 
     def _fit_source(self, source: Source, **others: Any) -> Self:
         self._refuse_beside(others)
-        classes, n = self._allowed(self._classes_of(source)), source.n_features or 0
-        structure, shape = self._structure(len(classes)), (self._columns(len(classes)), n)
+        classes, n = self._classes_of(source), source.n_features or 0
+        known = self._known(classes)
+        structure, shape = self._structure(known), (self._columns(len(classes)), n)
         weighted, seed = self._recode(source, self._class_factors(source, classes)), self._seed()
 
         def impute(chunk: Chunk, w: np.ndarray | None) -> Chunk:
@@ -169,7 +171,7 @@ class BagClassifier(LinearClassifier, Alternating):
             self._threads(),
             self._regularizer(shape),
         )
-        facts = {"classes_": classes, "n_features_in_": n}
+        facts = known | {"n_features_in_": n}
         return self._keep(fitted | facts | self._attributes(result.w, shape))
 
     def predict(self, X: Any, *, lengths: Any = None) -> np.ndarray:

@@ -279,8 +279,8 @@ class StructuralEstimator(BaseEstimator):
         meta = {
             "class": type(self).__name__,
             "parameters": {
-                name: _encode(name, _plain_prior(value), tensors)
-                for name, value in self.get_params(deep=False).items()
+                name: _encode(name, value, tensors)
+                for name, value in self._plain_params().items()
                 if name not in ("callbacks", "checkpoint", "structure")
             },
             "fitted": {
@@ -290,6 +290,10 @@ class StructuralEstimator(BaseEstimator):
             },
         }
         files.write(path, _KIND, tensors, meta)
+
+    def _plain_params(self) -> dict[str, Any]:
+        """The parameters, of types that a file can hold."""
+        return {name: _plain_prior(value) for name, value in self.get_params(deep=False).items()}
 
     @classmethod
     def _from_file(
@@ -310,7 +314,7 @@ def _plain_prior(value: Any) -> Any:
 
 def _encode(name: str, value: Any, tensors: dict[str, np.ndarray]) -> dict[str, Any]:
     """A parameter or fitted attribute as JSON; arrays of numbers go into `tensors`."""
-    if isinstance(value, list) or (hasattr(value, "__array__") and not np.isscalar(value)):
+    if _is_numeric_list(value) or (hasattr(value, "__array__") and not np.isscalar(value)):
         value = np.asarray(value)
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
         tensors[name] = value
@@ -331,12 +335,20 @@ def _encode(name: str, value: Any, tensors: dict[str, np.ndarray]) -> dict[str, 
                 "call set_params(solver='auto') before saving"
             )
         return {"solver": value.name, "settings": dict(vars(value))}
-    if isinstance(value, dict):
-        pairs = [[files.encode_label(k), files.encode_label(v)] for k, v in value.items()]
-        return {"pairs": pairs}
     if isinstance(value, np.random.RandomState):
         return {"value": None}  # its state belongs to the run, not to the model
-    return {"value": files.encode_label(value)}
+    return {"value": files.encode_nested(value)}
+
+
+def _is_numeric_list(value: Any) -> bool:
+    """Whether this is a list that is a vector or matrix of numbers, not a tree of labels."""
+    if not isinstance(value, list):
+        return False
+    try:
+        array = np.asarray(value)
+    except ValueError:  # of lists of different lengths
+        return False
+    return array.dtype.kind in "biuf" and array.ndim <= 2
 
 
 def _decode(item: dict[str, Any], tensors: dict[str, np.ndarray]) -> Any:
@@ -360,8 +372,5 @@ _DECODERS: dict[str, Callable[[dict[str, Any], dict[str, np.ndarray]], Any]] = {
     "history": lambda item, _: History.from_dict(item["history"]),
     "rounds": lambda item, _: Rounds.from_dict(item["rounds"]),
     "solver": lambda item, _: SOLVERS[item["solver"]](**item["settings"]),
-    "pairs": lambda item, _: {
-        files.decode_label(key): files.decode_label(value) for key, value in item["pairs"]
-    },
-    "value": lambda item, _: files.decode_label(item["value"]),
+    "value": lambda item, _: files.decode_nested(item["value"]),
 }

@@ -18,6 +18,7 @@ from taut.data.targets import number_labels
 from taut.data.weights import check_margin, check_sample_weight
 from taut.errors import InvalidData
 from taut.estimators.base import columns_of, estimator
+from taut.estimators.costs import CostSensitive
 from taut.estimators.distributions import LabelDistribution
 from taut.estimators.linear import LinearEstimator
 from taut.estimators.online import Plan
@@ -195,7 +196,7 @@ class BinarySVM(LinearClassifier):
 
 
 @estimator
-class MulticlassSVM(LinearClassifier, LabelDistribution):
+class MulticlassSVM(CostSensitive, LinearClassifier, LabelDistribution):
     """Linear multiclass classifier (Crammer and Singer) with any cost matrix.
 
     Minimises P(W) = 1/2 |W|^2 + C sum_i weight_i max_k [cost(y_i, k) - <w_yi - w_k, (x_i, bias)>].
@@ -203,9 +204,12 @@ class MulticlassSVM(LinearClassifier, LabelDistribution):
     Parameters
     ----------
     {training}
-    cost : array of shape (n_classes, n_classes), optional
-        cost[i, j] of answering `classes_[j]` where `classes_[i]` is right; 0/1 by default. See
-        `taut.structures.tree_cost` for classes in a hierarchy.
+    cost : array of shape (n_classes, n_classes), tree or path, optional
+        cost[i, j] of answering `classes_[j]` where `classes_[i]` is right; 0/1 by default. Or a
+        tree with the classes as leaves, in a form that `taut.structures.tree_cost` takes: the cost
+        is the height of the lowest common ancestor, 1 within the smallest groups. Or the path of a
+        CSV file, see `taut.structures.load_cost`. Trees and files may name further classes; lists
+        of rows of numbers are matrices.
     rescaling : "margin" or "slack", default="margin"
         What a cost multiplies: the margin that is asked for, or what is missing of a margin of 1,
         max_k cost(y_i, k) (1 - <w_yi - w_k, (x_i, bias)>). The same where all costs are 0 or 1.
@@ -220,6 +224,8 @@ class MulticlassSVM(LinearClassifier, LabelDistribution):
     coef_ : ndarray of shape (n_classes, n_features)
     intercept_ : ndarray of shape (n_classes,)
     classes_ : ndarray of shape (n_classes,)
+    cost_ : ndarray of shape (n_classes, n_classes)
+        The costs that training saw.
     temperature_ : float
         What `fit_temperature` has found, for `predict_marginals`.
     {fitted}
@@ -234,7 +240,6 @@ class MulticlassSVM(LinearClassifier, LabelDistribution):
     (True, True)
     """
 
-    cost: Any = None
     rescaling: str = "margin"
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -251,23 +256,24 @@ class MulticlassSVM(LinearClassifier, LabelDistribution):
         if isinstance(X, Source):
             return self._fit_source(X, y=y, sample_weight=sample_weight)
         matrix, classes, codes, weight = self._blocks(X, y, sample_weight)
-        columns = columns_of(X, matrix) | {"classes_": classes}
-        structure, shape = self._structure(len(classes)), (len(classes), matrix.shape[1])
-        return self._keep(self._train(structure, Checked(matrix), codes, weight, shape) | columns)
+        known = self._known(classes)
+        structure, shape = self._structure(known["cost_"]), (len(classes), matrix.shape[1])
+        fitted = self._train(structure, Checked(matrix), codes, weight, shape)
+        return self._keep(fitted | columns_of(X, matrix) | known)
 
-    def _structure(self, n_classes: int) -> Any:
+    def _structure(self, cost: np.ndarray) -> Any:
         if self.rescaling not in _RESCALINGS:
             raise InvalidData(f"rescaling = {self.rescaling!r}: give one of {_RESCALINGS}")
-        structure = Multiclass(n_classes, self.cost, self._bias)
+        structure = Multiclass(len(cost), cost, self._bias)
         slack = self.rescaling == "slack" and self.cost is not None
         return SlackRescaled(structure) if slack else structure
 
     def _plan(self, source: Source) -> Plan:
         classes, n = self._classes_of(source), source.n_features or 0
-        factors = self._class_factors(source, classes)
+        factors, known = self._class_factors(source, classes), self._known(classes)
         return Plan(
-            self._structure(len(classes)), self._recode(source, factors), (len(classes), n),
-            {"classes_": classes, "n_features_in_": n}, factors.tobytes(),
+            self._structure(known["cost_"]), self._recode(source, factors), (len(classes), n),
+            known | {"n_features_in_": n}, factors.tobytes(),
         )  # fmt: skip
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -279,6 +285,24 @@ class MulticlassSVM(LinearClassifier, LabelDistribution):
         """The class of highest score of each row."""
         best = self._scores(X).argmax(axis=1)
         return self.classes_[best]
+
+    def score(
+        self, X: Any, y: Any, sample_weight: Any = None, *, metric: str = "accuracy"
+    ) -> float:
+        """How good predictions are; higher is better.
+
+        Parameters
+        ----------
+        X, y
+            As for `fit`.
+        sample_weight : array-like of shape (n,), optional
+        metric : "accuracy", "cost" or "hierarchical_f1", default="accuracy"
+            Share of rows whose class is right, the mean cost of the answers times -1, or F1 of the
+            groups that they are in, for which `cost` must be a tree; see `taut.metrics`.
+        """
+        predicted = self.predict(X)
+        weight = check_sample_weight(sample_weight, len(predicted))
+        return self._measure(metric, predicted, as_labels(y, len(predicted)), weight)
 
     def _bound(self, X: Any, y: Any = None) -> tuple[CompiledData, np.ndarray]:
         matrix = self._matrix(X)

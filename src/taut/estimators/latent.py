@@ -75,13 +75,13 @@ class LatentSVM(BagClassifier):
         tags.classifier_tags.multi_class = False
         return tags
 
-    def _allowed(self, classes: np.ndarray) -> np.ndarray:
-        return self._two(classes)
+    def _known(self, classes: np.ndarray) -> dict[str, Any]:
+        return {"classes_": self._two(classes)}
 
     def _columns(self, n_classes: int) -> int:
         return 1
 
-    def _structure(self, n_classes: int) -> Bags:
+    def _structure(self, known: dict[str, Any]) -> Bags:
         return Bags(self._bias)
 
     def _latent_in(self, codes: np.ndarray) -> np.ndarray:

@@ -6,14 +6,17 @@ from typing import Any
 
 import numpy as np
 
+from taut.data.labels import as_labels
+from taut.data.weights import check_sample_weight
 from taut.estimators.alternating import BagClassifier
 from taut.estimators.base import estimator
+from taut.estimators.costs import CostSensitive
 from taut.structures import LatentMulticlass
 from taut.structures.bags import best_instances
 
 
 @estimator
-class LatentMulticlassSVM(BagClassifier):
+class LatentMulticlassSVM(CostSensitive, BagClassifier):
     """Classes of bags of frames: the frame of highest score decides, and nobody says which it is.
 
     A frame may be a moment of a gesture, a sentence of a text, a segment of an image. Minimises
@@ -27,9 +30,9 @@ class LatentMulticlassSVM(BagClassifier):
     Parameters
     ----------
     {training}
-    cost : array of shape (n_classes, n_classes), optional
-        cost[i, j] of answering `classes_[j]` where `classes_[i]` is right; 0/1 by default. See
-        `taut.structures.tree_cost`.
+    cost : array of shape (n_classes, n_classes), tree or path, optional
+        cost[i, j] of answering `classes_[j]` where `classes_[i]` is right; 0/1 by default. Or a
+        tree of the classes or the path of a CSV file, as for `MulticlassSVM`.
     fit_intercept : bool, default=True
     intercept_scaling : float, default=1.0
         Value of the constant feature; larger means less regularised intercepts.
@@ -49,6 +52,8 @@ class LatentMulticlassSVM(BagClassifier):
     coef_ : ndarray of shape (n_classes, n_features)
     intercept_ : ndarray of shape (n_classes,)
     classes_ : ndarray of shape (n_classes,)
+    cost_ : ndarray of shape (n_classes, n_classes)
+        The costs that training saw.
     latent_ : ndarray of shape (n_bags,)
         The frame of each training bag that speaks most for its class, counted from 0 in the bag.
         Not there after a fit to a source.
@@ -69,13 +74,11 @@ class LatentMulticlassSVM(BagClassifier):
     array([1, 0])
     """
 
-    cost: Any = None
-
     def _columns(self, n_classes: int) -> int:
         return n_classes
 
-    def _structure(self, n_classes: int) -> LatentMulticlass:
-        return LatentMulticlass(n_classes, self.cost, self._bias)
+    def _structure(self, known: dict[str, Any]) -> LatentMulticlass:
+        return LatentMulticlass(len(known["classes_"]), known["cost_"], self._bias)
 
     def _latent_in(self, codes: np.ndarray) -> np.ndarray:
         return np.ones(len(codes), dtype=bool)
@@ -92,6 +95,29 @@ class LatentMulticlassSVM(BagClassifier):
         """The class of each bag."""
         scores = self._class_scores(*self._bag_scores(X, lengths))
         return self.classes_[scores.argmax(axis=1)]
+
+    def score(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        lengths: Any = None,
+        metric: str = "accuracy",
+    ) -> float:
+        """How good predictions are; higher is better.
+
+        Parameters
+        ----------
+        X, y, lengths
+            As for `fit`.
+        sample_weight : array of shape (n_bags,), optional
+        metric : "accuracy", "cost" or "hierarchical_f1", default="accuracy"
+            As for `MulticlassSVM.score`.
+        """
+        predicted = self.predict(X, lengths=lengths)
+        weight = check_sample_weight(sample_weight, len(predicted), unit="bag")
+        return self._measure(metric, predicted, as_labels(y, len(predicted), unit="bag"), weight)
 
     def predict_latent(self, X: Any, *, lengths: Any = None) -> np.ndarray:
         """The frame that speaks most for the predicted class, counted from 0 in the bag."""

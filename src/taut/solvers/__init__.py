@@ -3,6 +3,8 @@
 from taut.solvers.base import DualState, PassReport, Solver
 from taut.solvers.dual_coordinate import DualCoordinate
 from taut.solvers.frank_wolfe import FrankWolfe
+from taut.solvers.hard_negatives import HardNegatives
+from taut.solvers.multi_sample import MultiSample
 from taut.solvers.online_cache import OnlineCache
 from taut.solvers.partial_linearization import ExponentiatedGradient, PartialLinearization
 from taut.solvers.passive_aggressive import PassiveAggressive
@@ -16,10 +18,12 @@ SOLVERS: dict[str, type[Solver]] = {
         OnlineCache,
         PartialLinearization,
         FrankWolfe,
+        MultiSample,
         ExponentiatedGradient,
         Subgradient,
         PassiveAggressive,
         Perceptron,
+        HardNegatives,
     )
 }
 
@@ -29,6 +33,8 @@ __all__ = [
     "DualState",
     "ExponentiatedGradient",
     "FrankWolfe",
+    "HardNegatives",
+    "MultiSample",
     "OnlineCache",
     "PartialLinearization",
     "PassReport",

@@ -23,19 +23,30 @@ from taut.solvers._turns import Pace, shuffle
 from taut.solvers.base import Arrays, DualState, KeepGoing, PassReport, Solver
 
 _NEVER = 2**62  # a pass that does not come
-_USED_UP = 1.0 - 1e-6  # share of a block's weight from which the truth has nothing left
+USED_UP = 1.0 - 1e-6  # share of a block's weight from which the truth has nothing left
+
+
+def check_in_memory(problem: Problem, solver: str) -> None:
+    """Refuse data that are read part by part."""
+    if not problem.in_memory:
+        raise InvalidData(
+            f"{solver} needs all data in memory, and these are read part by part: use "
+            "solver='online_cache', or load them if they fit"
+        )
 
 
 class Sweep(NamedTuple):
     """A pass under way: whether it asks the oracle, the blocks, their gaps before, and the order.
 
-    `sums` are the summed loss and the summed squared lengths of moves, as visits add to them.
+    `seed` is for what samplers draw. `sums` are the summed loss and the summed squared lengths of
+    moves, as visits add to them.
     """
 
     exact: bool
     blocks: np.ndarray
     before: np.ndarray
     order: np.ndarray
+    seed: np.uint64
     sums: np.ndarray
 
 
@@ -65,6 +76,7 @@ class CoordinateState(DualState):
 
     def visit(self, part: np.ndarray, sweep: Sweep, stiffness: float) -> None:
         """Visit some of the blocks of a pass."""
+        self.duals.seed = sweep.seed
         self.duals.visit(part, self.w, stiffness, sweep.exact, self.gap, sweep.sums)
 
     def leave_out(self, blocks: np.ndarray) -> None:
@@ -151,9 +163,14 @@ class CoordinateState(DualState):
         old = arrays["weight"]
         growth = self.duals.weight / np.where(old > 0.0, old, 1.0)
         self.duals.restore(arrays, np.ones(len(old)))
-        at_bound = self.duals.used() >= _USED_UP * old
+        at_bound = self.duals.used() >= USED_UP * old
         self.duals.restore(arrays, np.where(at_bound, growth, np.minimum(growth, 1.0)))
         self.duals.complete()
+
+
+def draw_seed(rng: np.random.Generator) -> np.uint64:
+    """A number, not zero, from which a pass draws its order and samples."""
+    return rng.integers(1, 2**63, dtype=np.uint64)
 
 
 class BlockAscent(Solver[CoordinateState]):
@@ -169,12 +186,15 @@ class BlockAscent(Solver[CoordinateState]):
         The longest interval between visits, in passes with the oracle.
     sampling : {"permutation", "gap"}
         Each due block once in random order, or as many draws with odds proportional to the gap.
+    shuffle : bool
+        Whether the order is random; otherwise it is that of the blocks.
     """
 
     cached_passes: int = 0
     shrink: float = 0.0
     max_interval: int = 1
     sampling: str = "permutation"
+    shuffle: bool = True
 
     @abstractmethod
     def duals_of(
@@ -184,11 +204,7 @@ class BlockAscent(Solver[CoordinateState]):
 
     def init(self, problem: Problem, rng: np.random.Generator) -> CoordinateState:
         """All weight on the truths: a = 0."""
-        if not problem.in_memory:
-            raise InvalidData(
-                f"{self.name} needs all data in memory, and these are read part by part: use "
-                "solver='online_cache', or load them if they fit"
-            )
+        check_in_memory(problem, self.name)
         w = aligned_zeros(problem.data.size, problem.data.dtype)
         return self.state_of(problem.data, problem.block_weight, problem.n_jobs, w, rng)
 
@@ -210,24 +226,30 @@ class BlockAscent(Solver[CoordinateState]):
         self, problem: Problem, state: CoordinateState, stiffness: float, keep_going: KeepGoing
     ) -> PassReport:
         """One pass: with the oracle over the blocks that are due, or over the stored planes."""
-        sweep = self.begin(state)
+        return self.go_through(state, draw_seed(state.rng), stiffness, keep_going)
+
+    def go_through(
+        self, state: CoordinateState, seed: np.uint64, stiffness: float, keep_going: KeepGoing
+    ) -> PassReport:
+        """One pass, whose order and samples are drawn from a seed."""
+        sweep = self.begin(state, seed)
         visited = self._visit(state, sweep, stiffness, keep_going)
         if visited == len(sweep.order):
             state.duals.finish(state.w, stiffness, sweep.sums)
         return self.end(state, sweep, visited)
 
-    def begin(self, state: CoordinateState) -> Sweep:
+    def begin(self, state: CoordinateState, seed: np.uint64) -> Sweep:
         """The blocks that a pass visits."""
         exact = not state.duals.cached_visits or state.passes % (1 + self.cached_passes) == 0
         candidates = state.due <= state.passes if exact else state.duals.revisitable()
         blocks = np.flatnonzero(candidates)
         before = state.gap[blocks] if exact else state.gap[:0]
         sums = np.array([state.loss_sum, 0.0])
-        return Sweep(exact, blocks, before, self._order(blocks, state), sums)
+        return Sweep(exact, blocks, before, self._order(blocks, state, seed), seed, sums)
 
     def end(self, state: CoordinateState, sweep: Sweep, visited: int) -> PassReport:
         """What a pass did that visited so many of the blocks in its order."""
-        exact, blocks, before, order, sums = sweep
+        exact, blocks, before, order, _seed, sums = sweep
         if exact:
             if visited < len(order) or self.sampling != "permutation":
                 seen = np.isin(blocks, order[:visited])
@@ -244,12 +266,14 @@ class BlockAscent(Solver[CoordinateState]):
             averages=complete,
         )
 
-    def _order(self, blocks: np.ndarray, state: CoordinateState) -> np.ndarray:
+    def _order(self, blocks: np.ndarray, state: CoordinateState, seed: np.uint64) -> np.ndarray:
+        if not self.shuffle:
+            return blocks
         gaps = state.gap[blocks]
         certain = self.sampling == "permutation" or (state.due[blocks] < 0).any()
         if certain or gaps.sum() <= 0.0:
             order = blocks.copy()
-            shuffle(order, state.rng.integers(1, 2**63, dtype=np.uint64))
+            shuffle(order, seed)
             return order
         # A tenth of the draws is uniform, because a gap is as old as the block's last visit.
         odds = 0.9 * gaps / gaps.sum() + 0.1 / len(blocks)

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from taut._jit import kernel
+from taut.xorshift import below, stepped
 
 _SECONDS_BETWEEN_QUESTIONS = 0.1
 
 
 @kernel
 def shuffle(order, seed):
-    """Random order, by xorshift: beside cheap visits, drawing from numpy's generator would show."""
+    """Random order; the seed is not 0."""
     x = seed
     for last in range(order.shape[0] - 1, 0, -1):
-        x ^= x << np.uint64(13)
-        x ^= x >> np.uint64(7)
-        x ^= x << np.uint64(17)
-        other = ((x >> np.uint64(32)) * np.uint64(last + 1)) >> np.uint64(32)
+        x = stepped(x)
+        other = below(x, last + 1)
         order[last], order[other] = order[other], order[last]
 
 

@@ -21,11 +21,13 @@ import numpy as np
 from taut._jit import helper, kernel
 from taut._lanes import aligned_zeros
 from taut.binding import CompiledData, PythonData
-from taut.planes import CAPACITY, N_PLANES, PlaneArrays, gram_of
+from taut.inner_products import ProductRoom, inner_products
+from taut.planes import N_PLANES, gram_of, one_block
 from taut.sampling import Sampler
 from taut.solvers._block_duals.base import select
 from taut.solvers._block_duals.enumerated import find_truths
-from taut.solvers._block_duals.labelled import gram_row
+from taut.solvers._block_duals.python import sampled_planes
+from taut.xorshift import scrambled
 
 _AHEAD = 2  # visits between asking for a block's data and using them
 
@@ -78,21 +80,8 @@ class Visits(ABC):
 
 @kernel
 def mixed(seed, number):
-    """Another seed for each number, by splitmix; never 0, from which xorshift does not move."""
-    z = seed + np.uint64(number + 1) * np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return (z ^ (z >> np.uint64(31))) | np.uint64(1)
-
-
-def _one_block(most: int) -> PlaneArrays:
-    """Room for the planes of a visit, which plane steps read as those of block 0."""
-    places = np.zeros((1, 8), dtype=np.int64)
-    places[0, CAPACITY] = most
-    return PlaneArrays(
-        places, np.zeros(most), np.zeros(most), np.zeros(most * most), np.zeros(0, dtype=np.int32),
-        np.zeros((2, 3), dtype=np.int64),
-    )  # fmt: skip
+    """Another seed for each number; never 0, from which xorshift does not move."""
+    return scrambled(seed + np.uint64(number) * np.uint64(0x9E3779B97F4A7C15))
 
 
 @kernel
@@ -105,13 +94,13 @@ def _begin(planes, count, weight):
 
 
 def _whole_gram(oracles):
-    fill_row = gram_row(oracles)
+    products = inner_products(oracles)
 
     def fill(i, labels, count, planes, buffers):
         """The Gram matrix of the labels' phi."""
         gram = gram_of(planes, 0)
         for added in range(count):
-            fill_row(i, labels, added, buffers, buffers.row)
+            products(i, labels[added : added + 1], labels[: added + 1], buffers.gram, buffers.row)
             for q in range(added + 1):
                 gram[added, q] = buffers.row[q]
                 gram[q, added] = buffers.row[q]
@@ -184,15 +173,10 @@ def _loop(oracles, sample, step, fill_gram):
 
 
 class _Buffers(NamedTuple):
-    """Room for one visit; compiled code makes no arrays.
+    """Room for one visit; compiled code makes no arrays."""
 
-    `data` is for Gram matrices: what the oracles see there is not bounded.
-    """
-
-    data: tuple
+    gram: ProductRoom
     work: np.ndarray
-    spare: np.ndarray
-    scratch: np.ndarray
     labels: np.ndarray
     values: np.ndarray
     violation: np.ndarray
@@ -217,12 +201,12 @@ class SampledVisits(Visits):
         self.step = step
         self.local_data = data.local_data(np.float64)
         self.room = sampler.room(data, count, np.float64)
-        self.planes = _one_block(most)
+        self.planes = one_block(most)
         self.buffers = _Buffers(
-            data=data.local_data(np.float64, bounds=False),
+            gram=ProductRoom.of(
+                data.local_data(np.float64, bounds=False), scratch, blocks.work_size
+            ),
             work=aligned_zeros(blocks.work_size, np.float64),
-            spare=aligned_zeros(blocks.work_size, np.float64),
-            scratch=scratch,
             labels=aligned_zeros(most * blocks.label_size, np.int32),
             values=aligned_zeros(count, np.float64),
             violation=aligned_zeros(most, np.float64),
@@ -303,7 +287,7 @@ class PythonVisits(Visits):
         self.count = sampler.n_labels(data, wanted)
         self.step = step
         self.rng = rng
-        self.planes = _one_block(1 + self.count)
+        self.planes = one_block(1 + self.count)
 
     def visit(self, order, weight, progress):
         w, late, sums, scale, before, _seed = progress
@@ -323,9 +307,8 @@ class PythonVisits(Visits):
 
     def _planes_of(self, i: int, w: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
         """psi and losses of block i's labels at w, and by how much the first may miss the best."""
-        weights = self.data.prior.weights(w)
-        labels, error = self.sampler.labels(self.data, i, weights, self.count, self.rng)
-        psi, losses = zip(*(self.data.plane(i, label) for label in labels), strict=True)
+        planes, error = sampled_planes(self.data, i, w, self.sampler, self.count, self.rng)
+        psi, losses = zip(*planes, strict=True)
         return np.array(psi), np.array(losses), error
 
     def _move(

@@ -16,6 +16,7 @@ from taut.data.chunks import Chunk
 from taut.data.memory import as_bytes, return_freed_memory
 from taut.errors import CacheOverflow, InvalidData
 from taut.problem import Problem
+from taut.solvers._block_ascent import draw_seed
 from taut.solvers._cache import CacheState
 from taut.solvers.base import KeepGoing, PassReport, Solver
 from taut.solvers.dual_coordinate import DualCoordinate
@@ -190,7 +191,7 @@ class OnlineCache(Solver[CacheState]):
     def _optimise(self, state: CacheState, stiffness: float, keep_going: KeepGoing) -> PassReport:
         """One pass over the cache; whether there is another depends on the gap that it finds."""
         states = [segment.state for segment in state.segments]
-        sweeps = [state.visits.begin(inner) for inner in states]
+        sweeps = [state.visits.begin(inner, draw_seed(state.rng)) for inner in states]
         # All segments at once, a slice of one after a slice of another: one after the other, each
         # would draw w to what suits it best, and the last one would have its way.
         slices = [

@@ -1,5 +1,6 @@
 """What a label is: each structure is one file here and one line below."""
 
+from taut.data.costs import load_cost
 from taut.structures.bags import Bags
 from taut.structures.base import Blocks, CompiledStructure, Structure
 from taut.structures.chain import Chain
@@ -7,7 +8,7 @@ from taut.structures.check import check_structure
 from taut.structures.graph import Graph
 from taut.structures.graph_cut import CutGraph
 from taut.structures.graph_relaxed import RelaxedGraph
-from taut.structures.hierarchy import tree_cost
+from taut.structures.hierarchy import cluster_tree, tree_cost
 from taut.structures.latent import LatentStructure
 from taut.structures.latent_multiclass import LatentMulticlass
 from taut.structures.multiclass import Multiclass
@@ -36,5 +37,7 @@ __all__ = [
     "Structure",
     "Tree",
     "check_structure",
+    "cluster_tree",
+    "load_cost",
     "tree_cost",
 ]

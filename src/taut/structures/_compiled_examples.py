@@ -11,6 +11,7 @@ from taut._jit import specialise
 from taut.errors import InvalidData
 from taut.structures._examples import PRECISION, Candidates, Example, Guarded
 from taut.structures._mean_laws import check_means
+from taut.structures._sample_laws import check_sample
 from taut.structures.base import Blocks, CompiledStructure
 
 _SOME = 16  # labels among which laws of pairs are tested
@@ -214,6 +215,8 @@ class CompiledExample(Example):
             self._check_add_change(rng)
         if self.structure.expect is not None:
             check_means(self, some, phi, weights, rng)
+        if self.oracles.sample is not None:
+            check_sample(self, weights)
 
     def _check_score(self, w, expected, size):
         given = w.copy()

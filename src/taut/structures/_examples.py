@@ -1,4 +1,4 @@
-"""Examples in the one form in which `check_structure` tests them, and those of plain structures.
+"""Examples in the one form in which `check_structure` tests them.
 
 Plain or compiled, an example knows its labels, their features and losses, and how to ask the
 oracle.
@@ -6,7 +6,6 @@ oracle.
 
 from __future__ import annotations
 
-import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NoReturn
@@ -14,8 +13,8 @@ from typing import Any, NoReturn
 import numpy as np
 import scipy.sparse as sp
 
-from taut.errors import InvalidData, InvalidStructure
-from taut.structures.base import CompiledStructure, Structure, bounded_argmax
+from taut.errors import InvalidStructure
+from taut.structures.base import CompiledStructure, Structure
 
 _GUARD = 64  # entries on either side of an array that must stay as they are
 PRECISION = 1e-6  # relative to the terms of a sum: a user's oracle may work in single precision
@@ -101,58 +100,16 @@ class Example(ABC):
                 yield self.argmax(w, with_loss)[0]
 
 
-class PlainExample(Example):
-    features_name = "features"
-    structure: Structure
-
-    def __init__(
-        self, structure: Structure, i: int, x: Any, truth: Any, candidates: Candidates | None
-    ) -> None:
-        super().__init__(structure, i, truth, candidates)
-        self.x = x
-        self.before = copy.deepcopy((x, truth))
-
-    def enumerate_labels(self, n_features, rng):
-        if self.candidates is None:
-            self.labels = [self.truth, *self.found(n_features, rng)]
-        elif callable(self.candidates):
-            self.labels = [self.truth, *self.candidates(self.x)]
-        else:
-            raise InvalidData(
-                f"candidates is of type {type(self.candidates).__name__}: for a plain structure "
-                "give a function that returns the labels of an x"
-            )
-
-    def features(self, label):
-        return np.asarray(self.structure.features(self.x, label), dtype=np.float64)
-
-    def loss(self, label):
-        return float(self.structure.loss(self.truth, label))
-
-    def argmax(self, w, with_loss):
-        truth = (self.truth,) if with_loss else ()
-        label, error = bounded_argmax(self.structure, self.x, w, *truth)
-        return label, None, error
-
-    def complete(self, w):
-        complete = getattr(self.structure, "complete", None)
-        return complete and complete(self.x, self.truth, w)
-
-    def check_untouched(self):
-        if not _same(self.before, (self.x, self.truth)):
-            self.fail("argmax, features or loss", "x or the truth is modified", "work on a copy")
-
-
-def _same(a: Any, b: Any) -> bool:
-    """Whether a deep copy still equals its original."""
+def same(a: Any, b: Any) -> bool:
+    """Whether two values are equal, such as a deep copy and its original."""
     if isinstance(a, np.ndarray):
         return np.array_equal(a, b, equal_nan=a.dtype.kind in "fc")
     if sp.issparse(a):
         return a.shape == b.shape and (a != b).nnz == 0
     if isinstance(a, Mapping):
-        return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
     if isinstance(a, list | tuple):
-        return len(a) == len(b) and all(map(_same, a, b))
+        return len(a) == len(b) and all(map(same, a, b))
     if getattr(type(a), "__eq__", None) is object.__eq__:
-        return not hasattr(a, "__dict__") or _same(vars(a), vars(b))
+        return not hasattr(a, "__dict__") or same(vars(a), vars(b))
     return bool(np.all(a == b))

@@ -34,6 +34,12 @@ class Structure(ABC):
     Where no argmax is exact, write `bounded_argmax` as well: it tells how far from the best its
     label may be, and the certificate stays true.
 
+    Solvers that work on several labels in a visit (`taut.sampling`) use what there is of these
+    optional methods, which all return lists of labels: `sample(x, w, truth, count)`, up to `count`
+    labels that are worth a visit, none twice, that of highest <w, phi(x, label)> + loss first;
+    `labels(x)`, all labels of x; `m_best(x, w, truth, count)`, the `count` labels of highest
+    <w, phi(x, label)> + loss, best first.
+
     Attributes
     ----------
     scores_predict : bool
@@ -94,6 +100,12 @@ def bounded_argmax(structure: Any, x: Any, w: np.ndarray, *truth: Any) -> tuple[
     """`Structure.bounded_argmax`, also of what has the three methods and inherits nothing."""
     oracle = getattr(structure, "bounded_argmax", None)
     return (structure.argmax(x, w, *truth), 0.0) if oracle is None else oracle(x, w, *truth)
+
+
+def is_exact(structure: Any) -> bool:
+    """Whether a plain structure's argmax has no error to state."""
+    oracle = getattr(type(structure), "bounded_argmax", None)
+    return oracle is None or oracle is Structure.bounded_argmax
 
 
 @dataclass(frozen=True)
@@ -234,6 +246,7 @@ class Oracles(NamedTuple):
     mean_loss: Callable | None = None
     add_mean: Callable | None = None
     mean_square: Callable | None = None
+    sample: Callable | None = None
 
 
 #: What a structure with `expect` has besides.
@@ -269,6 +282,14 @@ class CompiledStructure(ABC):
       label of alpha[q]. Needs `inner` and `add_change`;
     - `add_change(data, i, change, factor, work, w)` adds factor sum_q change[q] phi(x_i, q) over
       `all_labels` to w; what is in `work` is no longer needed then.
+
+    For solvers that work on several labels in a visit, where the structure knows which are worth it
+    (`taut.sampling`):
+
+    - `sample(data, i, w, work, loss_weight, seed, found)`, after `prepare`, writes the label of
+      highest score + loss_weight * loss into found[0], other labels into further rows, none twice,
+      and returns how many there are, at most len(found). What it draws at random depends on the
+      integer `seed` alone. The scores in `work` stay as they are.
 
     For labels with a latent part:
 
@@ -336,6 +357,7 @@ class CompiledStructure(ABC):
     mean_loss: ClassVar[Callable | None] = None
     add_mean: ClassVar[Callable | None] = None
     mean_square: ClassVar[Callable | None] = None
+    sample: ClassVar[Callable | None] = None
 
     @staticmethod
     def prefetch(data, i):

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from taut.structures._compiled_examples import CompiledExample, digests_of
-from taut.structures._examples import PRECISION, Candidates, Example, PlainExample
+from taut.structures._examples import PRECISION, Candidates, Example
+from taut.structures._plain_examples import PlainExample
 from taut.structures.base import CompiledStructure, Structure
 
 
@@ -28,7 +29,8 @@ def check_structure(
     is zero for the truth and never negative, unless a compiled structure has `signed_losses`;
     features are finite and of one length; the argmax is the argmax, with the loss and without, or
     within the error that `bounded_argmax` states; a latent part is completed at no loss, and no
-    worse than it was; w and the data stay as they are. For a compiled structure also: `argmax`
+    worse than it was; a `sample` begins with the argmax and has no label twice; w and the data stay
+    as they are. For a compiled structure also: `argmax`
     returns its label's value, `score` is <w, features>, `add_features` is linear, `inner` is the
     inner product, `exact_step` maximises the block's dual, and nothing is written outside the
     arrays.

@@ -1,27 +1,22 @@
-"""Costs of confusing classes that a tree says something about."""
+"""Costs of confusing classes that a tree says something about, and such trees from data."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
+from scipy.cluster.hierarchy import cut_tree, linkage
 
-from taut.data.labels import sort_classes
+from taut.data.arrays import as_matrix
+from taut.data.class_trees import as_tree
+from taut.data.labels import as_labels, class_index
+from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
 
-_FORMS = (
-    "give a dict of groups, whose values are lists of classes or further groups, or a dict of the "
-    "parent of each class and group"
-)
 
-
-def tree_cost(
-    hierarchy: Mapping[Any, Any] | list[Any] | set[Any],
-    classes: Sequence[Any] | np.ndarray | None = None,
-    *,
-    normalize: bool = True,
-) -> np.ndarray:
+def tree_cost(hierarchy: Any, classes: Any = None, *, normalize: bool = True) -> np.ndarray:
     """Cost matrix of a hierarchy of classes: the height of the lowest common ancestor.
 
     The height of a group is the number of steps down to the deepest class in it. Classes of one
@@ -29,14 +24,20 @@ def tree_cost(
 
     Parameters
     ----------
-    hierarchy : dict or list
-        Nested groups: a dict from names of groups to what is in them, or a list or set of classes
-        and further groups; a name with an empty list is a class itself. Or the parent of each class
-        and of each group but the topmost, as a dict. Classes are what has nothing below it; tuples
-        are labels, not groups.
+    hierarchy : dict, list, set, array or networkx graph
+        Classes are what has nothing below it. One of
+
+        - nested groups: a dict from names of groups to what is in them, or a list or set of classes
+          and further groups; a name with an empty list is a class itself, and tuples are labels,
+          not groups;
+        - parents: a dict of the parent of each class and of each group but the topmost;
+        - a list of parents: entry k is the number of node k's parent, -1 or None where there is
+          none. It names no classes: these are the leaves in the order of their numbers;
+        - a networkx tree: a `DiGraph` with edges from parents to children, or a `Graph` whose
+          attribute `graph.graph["root"]` is its root.
     classes : sequence, optional
         Classes in the order of rows and columns, such as `np.unique(y)`; not all need be there. By
-        default all, sorted like `classes_` of a classifier.
+        default all, sorted like `classes_` of a classifier. A list of parents has as many leaves.
     normalize : bool, default=True
         Divide by the largest cost between any classes of the hierarchy.
 
@@ -62,85 +63,70 @@ def tree_cost(
     array([[0. , 1. , 1. ],
            [1. , 0. , 0.5],
            [1. , 0.5, 0. ]])
+    >>> tree_cost([3, 3, 4, 4, -1], normalize=False)  # 0 and 1 are below 3; 2 and 3 below the root
+    array([[0., 1., 2.],
+           [1., 0., 2.],
+           [2., 2., 0.]])
     """
-    if isinstance(hierarchy, Mapping) and hierarchy and not any(map(_is_group, hierarchy.values())):
-        hierarchy = _groups_of_parents(hierarchy)
-    if not _is_group(hierarchy):
-        raise InvalidData(f"hierarchy = {hierarchy!r} is no tree of classes: {_FORMS}")
-    leaves = list(_leaves(hierarchy, ()))
-    if not leaves:
-        raise InvalidData(f"hierarchy = {hierarchy!r} has no classes: {_FORMS}")
-    labels, paths = zip(*leaves, strict=True)
-    places = {label: i for i, label in enumerate(labels)}
-    if len(places) < len(labels):
-        twice = next(label for i, label in enumerate(labels) if places[label] != i)
-        raise InvalidData(f"class {twice!r} is in the hierarchy twice: give it one place")
-    cost = _heights(paths)
-    if normalize and cost.any():
-        cost /= cost.max()
-    if classes is None:
-        classes = sort_classes(np.fromiter(labels, dtype=object))[0]
-    order = [_place(label, places) for label in np.fromiter(classes, dtype=object)]
-    return cost[np.ix_(order, order)]
+    tree = as_tree(hierarchy)
+    cost, largest = tree.heights(classes), tree.heights().max()
+    return cost / largest if normalize and largest > 0.0 else cost
 
 
-def _is_group(node: Any) -> bool:
-    return isinstance(node, Mapping | list | set)
+def cluster_tree(
+    X: Any, y: Any, n_groups: int, *, sample_weight: Any = None
+) -> dict[str, list[Any]]:
+    """Group classes whose rows look alike: a tree of two levels from data.
+
+    The classes' mean rows, scaled to length 1, are merged by Ward's rule until `n_groups` are left.
+    That looks at the inner products of means only, so X may be sparse and have many features.
+
+    Parameters
+    ----------
+    X : array-like or sparse of shape (n, n_features)
+    y : array-like of shape (n,)
+        Labels of any hashable type.
+    n_groups : int
+        Between 1 and the number of classes.
+    sample_weight : array-like of shape (n,), optional
+
+    Returns
+    -------
+    dict of str to list
+        Groups of classes, as `tree_cost` and the parameter `cost` of classifiers take them.
+
+    Raises
+    ------
+    InvalidData
+        There are fewer classes than groups, or the data are not usable.
+
+    Examples
+    --------
+    >>> from taut.structures import cluster_tree
+    >>> X = [[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]]
+    >>> cluster_tree(X, ["ray", "trout", "poppy", "rose"], 2)
+    {'group 0': ['poppy', 'rose'], 'group 1': ['ray', 'trout']}
+    """
+    matrix = as_matrix(X)
+    n = matrix.shape[0]
+    classes, codes = class_index(as_labels(y, n))
+    weight = check_sample_weight(sample_weight, n)
+    wanted: Any = n_groups
+    if not isinstance(wanted, Integral) or not 1 <= int(wanted) <= len(classes):
+        raise InvalidData(f"n_groups = {wanted!r}: give a number from 1 to {len(classes)} classes")
+    sums = sp.csr_array((weight, (codes, np.arange(n))), shape=(len(classes), n)) @ matrix
+    merged = cut_tree(linkage(_directions(sums), "ward"), int(wanted))[:, 0]
+    groups: dict[int, list[Any]] = {}  # by their first classes
+    for label, group in zip(classes.tolist(), merged.tolist(), strict=True):
+        groups.setdefault(group, []).append(label)
+    return {f"group {i}": members for i, members in enumerate(groups.values())}
 
 
-def _leaves(group: Any, path: tuple[int, ...]) -> Iterator[tuple[Hashable, tuple[int, ...]]]:
-    """Classes, each with the positions that lead to it."""
-    members = group
-    if isinstance(group, Mapping):
-        for name, inside in group.items():
-            if not _is_group(inside):
-                raise InvalidData(f"hierarchy[{name!r}] = {inside!r} is no group: {_FORMS}")
-        members = [inside or name for name, inside in group.items()]
-    for position, member in enumerate(members):
-        if _is_group(member):
-            yield from _leaves(member, (*path, position))
-        else:
-            yield member, (*path, position)
-
-
-def _groups_of_parents(parents: Mapping[Any, Any]) -> dict[Any, Any]:
-    """The same tree as nested groups."""
-    children: dict[Any, list[Any]] = {}
-    for child, parent in parents.items():
-        children.setdefault(parent, []).append(child)
-    reached = []
-
-    def inside(node: Any) -> dict[Any, Any]:
-        reached.append(node)
-        return {child: inside(child) for child in children.get(node, [])}
-
-    groups = {node: inside(node) for node in children if node not in parents}
-    lost = set(parents).difference(reached)
-    if lost:
-        raise InvalidData(
-            f"the parents of {next(iter(lost))!r} lead back to itself: leave the parent of the "
-            "topmost group out"
-        )
-    return groups
-
-
-def _heights(paths: Sequence[tuple[int, ...]]) -> np.ndarray:
-    """The height of the lowest common ancestor of each two paths."""
-    below: dict[tuple[int, ...], list[int]] = {}
-    for i, path in enumerate(paths):
-        for depth in range(len(path) + 1):
-            below.setdefault(path[:depth], []).append(i)
-    cost = np.zeros((len(paths), len(paths)))
-    for node in sorted(below, key=len):  # what is further down overwrites what is above it
-        members = below[node]
-        cost[np.ix_(members, members)] = max(len(paths[i]) for i in members) - len(node)
-    return cost
-
-
-def _place(label: Any, places: dict[Any, int]) -> int:
-    if label not in places:
-        raise InvalidData(
-            f"class {label!r} is not in the hierarchy, which has {len(places)} others: add it, or "
-            "leave it out of classes"
-        )
-    return places[label]
+def _directions(rows: Any) -> np.ndarray:
+    """Points that lie to each other as the rows do at length 1, with a coordinate per row."""
+    products = rows @ rows.T
+    products = np.asarray(products.todense() if sp.issparse(products) else products, np.float64)
+    lengths = np.sqrt(np.diagonal(products))
+    scale = np.divide(1.0, lengths, out=np.zeros(len(lengths)), where=lengths > 0.0)
+    values, vectors = np.linalg.eigh(products * np.outer(scale, scale))
+    return vectors * np.sqrt(np.maximum(values, 0.0))

@@ -20,10 +20,10 @@ from taut._linalg import (
     touch_rows,
 )
 from taut._scaling import act
+from taut.data.costs import as_cost
 from taut.errors import InvalidData
 from taut.structures._means import least_of
 from taut.structures.base import Blocks, CompiledStructure, as_codes, as_stacked
-from taut.structures.multiclass import check_cost
 
 _NEVER = -1e4  # a logarithm: no number's
 
@@ -66,8 +66,9 @@ class LatentMulticlass(CompiledStructure):
     ----------
     n_classes : int
         K, at least 2.
-    cost : array of shape (K, K), optional
-        cost[truth, class] >= 0 with a zero diagonal; 0/1 by default. See `tree_cost`.
+    cost : array of shape (K, K), tree or path, optional
+        cost[truth, class] >= 0 with a zero diagonal; 0/1 by default. Or a tree or the path of a
+        file, as for `Multiclass`.
     bias : float, default=0.0
         Value of a constant feature appended to each row; 0 appends none.
 
@@ -86,9 +87,9 @@ class LatentMulticlass(CompiledStructure):
     allocates = False
     takes_checked = True
 
-    def __init__(self, n_classes: int, cost: np.ndarray | None = None, bias: float = 0.0) -> None:
+    def __init__(self, n_classes: int, cost: Any = None, bias: float = 0.0) -> None:
         self.n_classes = n_classes
-        self.cost = check_cost(cost, n_classes)
+        self.cost = as_cost(cost, n_classes)
         self.bias = bias
 
     def encode(self, X: Any, y: Any = None) -> Blocks:

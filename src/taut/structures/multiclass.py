@@ -20,7 +20,7 @@ from taut._linalg import (
 )
 from taut._scaling import act
 from taut.data.arrays import as_matrix
-from taut.errors import InvalidData
+from taut.data.costs import as_cost
 from taut.structures._means import least_of
 from taut.structures.base import Blocks, CompiledStructure, as_codes
 
@@ -80,8 +80,10 @@ class Multiclass(CompiledStructure):
     ----------
     n_classes : int
         K, at least 2.
-    cost : array of shape (K, K), optional
-        cost[truth, label] >= 0 with a zero diagonal; 0/1 by default. See `tree_cost`.
+    cost : array of shape (K, K), tree or path, optional
+        cost[truth, label] >= 0 with a zero diagonal; 0/1 by default. Or a tree in a form that
+        `tree_cost` takes: the cost is the height of the lowest common ancestor, and classes are
+        the K leaves in the order of `tree_cost`. Or the path of a CSV file, see `load_cost`.
     bias : float, default=0.0
         Value of a constant feature appended to each row; 0 appends none.
 
@@ -102,9 +104,9 @@ class Multiclass(CompiledStructure):
     allocates = False
     takes_checked = True
 
-    def __init__(self, n_classes: int, cost: np.ndarray | None = None, bias: float = 0.0) -> None:
+    def __init__(self, n_classes: int, cost: Any = None, bias: float = 0.0) -> None:
         self.n_classes = n_classes
-        self.cost = check_cost(cost, n_classes)
+        self.cost = as_cost(cost, n_classes)
         self.bias = bias
 
     def encode(self, X: Any, y: Any = None) -> Blocks:
@@ -312,29 +314,3 @@ class Multiclass(CompiledStructure):
             loss_change += change[k] * cost[k]
             length += change[k] ** 2
         return gap, loss_change, length * norms[i]
-
-
-def check_cost(cost: np.ndarray | None, n_classes: int) -> np.ndarray:
-    """The cost matrix as float64, 0/1 when None; InvalidData when it is no cost matrix."""
-    if cost is None:
-        return 1.0 - np.eye(n_classes)
-    try:
-        matrix = np.ascontiguousarray(cost, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidData(
-            f"cost is no matrix of numbers ({error}): give cost[truth, label]"
-        ) from error
-    if matrix.shape != (n_classes, n_classes):
-        raise InvalidData(
-            f"cost has shape {matrix.shape}, the {n_classes} classes need "
-            f"({n_classes}, {n_classes}): cost[truth, label]"
-        )
-    if not np.isfinite(matrix).all() or (matrix < 0.0).any():
-        row, column = np.argwhere(~(np.isfinite(matrix) & (matrix >= 0.0)))[0]
-        raise InvalidData(
-            f"cost[{row}, {column}] = {matrix[row, column]}: costs are finite and not negative"
-        )
-    if np.diagonal(matrix).any():
-        row = int(np.flatnonzero(np.diagonal(matrix))[0])
-        raise InvalidData(f"cost[{row}, {row}] = {matrix[row, row]}: the truth must cost 0")
-    return matrix

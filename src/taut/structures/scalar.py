@@ -4,8 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 
+from taut._jit import helper
 from taut.errors import InvalidData
 from taut.structures._signed_rows import SignedRows, subtract
+
+
+@helper
+def step_of_one(loss, score, norm, weight, stiffness, alpha, change):
+    """Newton step in the weight of a candidate with <w, psi> = score and |psi|^2 = norm.
+
+    The weight is clipped to [0, weight]. Returns what `CompiledStructure.exact_step` does.
+    """
+    violation = loss - score
+    gap = weight * max(violation, 0.0) - alpha[0] * violation
+    if norm > 0.0:
+        new = min(max(alpha[0] + violation * (stiffness / norm), 0.0), weight)
+    else:  # psi = 0: the dual is linear in alpha
+        new = weight if violation > 0.0 else 0.0
+    change[0] = new - alpha[0]
+    alpha[0] = new
+    return gap, change[0] * loss, change[0] ** 2 * norm
 
 
 class Scalar(SignedRows):
@@ -68,15 +86,5 @@ class Scalar(SignedRows):
 
     @staticmethod
     def exact_step(data, i, work, weight, stiffness, alpha, change):
-        """Newton step in one variable, clipped to [0, weight]."""
-        norm = data[1][i, 1]
-        margin = data[1][i, 2]
-        violation = margin - work[0]
-        gap = weight * max(violation, 0.0) - alpha[0] * violation
-        if norm > 0.0:
-            new = min(max(alpha[0] + violation * (stiffness / norm), 0.0), weight)
-        else:  # psi = 0: the dual is linear in alpha
-            new = weight if violation > 0.0 else 0.0
-        change[0] = new - alpha[0]
-        alpha[0] = new
-        return gap, change[0] * margin, change[0] ** 2 * norm
+        """The one variable, exactly."""
+        return step_of_one(data[1][i, 2], work[0], data[1][i, 1], weight, stiffness, alpha, change)

@@ -106,6 +106,10 @@ class RescaledPlain(SlackRescaled, Structure):
 
         return max((truth, *self.structure.labels(x)), key=value)
 
+    def labels(self, x: Any) -> Sequence[Any]:
+        """All labels of the structure."""
+        return self.structure.labels(x[0])
+
 
 class RescaledData(NamedTuple):
     """What the oracles read: the data of the structure, and all labels."""
@@ -128,6 +132,11 @@ class RescaledCompiled(SlackRescaled, CompiledStructure):
         self.takes_checked = structure.takes_checked  # type: ignore[misc]
         # Here and not in `encode`: a structure without them says so at once.
         self.labels = np.ascontiguousarray(structure.all_labels, dtype=np.int32)
+
+    @property
+    def all_labels(self) -> np.ndarray:
+        """All labels of the structure."""
+        return self.labels
 
     @property
     def oracles(self) -> Oracles:

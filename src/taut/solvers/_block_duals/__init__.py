@@ -3,6 +3,7 @@
 - `EnumeratedDual`: few labels and an exact block step; one weight per label.
 - `LabelledDual`: a compiled oracle; the planes found so far, kept as labels.
 - `PythonDual`: a plain-Python oracle; the planes found so far, kept as sparse psi.
+- `MergedDual`: a sampler of labels; the mean statistics of all that were found, as one plane.
 - `MarginalDual`: an expectation oracle; the mean statistics of a distribution over labels, moved
   block by block, or all blocks at once in `BatchMarginalDual`.
 
@@ -13,6 +14,7 @@ from taut.solvers._block_duals.base import BlockDual
 from taut.solvers._block_duals.enumerated import EnumeratedDual
 from taut.solvers._block_duals.labelled import LabelledDual
 from taut.solvers._block_duals.marginal import BatchMarginalDual, MarginalDual
+from taut.solvers._block_duals.merged import MergedDual
 from taut.solvers._block_duals.python import PythonDual
 
 __all__ = [
@@ -21,5 +23,6 @@ __all__ = [
     "EnumeratedDual",
     "LabelledDual",
     "MarginalDual",
+    "MergedDual",
     "PythonDual",
 ]

@@ -39,6 +39,8 @@ class BlockDual(ABC):
     cached_visits: ClassVar[bool] = True
     #: Whether all weight is on the truths at first, and U = 0.
     at_zero: ClassVar[bool] = True
+    #: Of what samplers draw in this pass.
+    seed: np.uint64 = np.uint64(0)
 
     def __init__(self, data: CompiledData | PythonData, weight: np.ndarray, n_jobs: int) -> None:
         self.data = data

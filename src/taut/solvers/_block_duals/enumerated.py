@@ -156,8 +156,8 @@ class EnumeratedDual(BlockDual):
 
     def curvature(self):
         blocks, out = self.data.blocks, np.empty(self.data.n_blocks)
-        self.data.kernel(_largest_squares)(
-            self.local_data[0], self.all_labels, blocks.offsets, blocks.truth, out
+        self.data.own_kernel(_largest_squares)(
+            blocks.data, self.all_labels, blocks.offsets, blocks.truth, out
         )
         return out if self.data.prior.trivial else out * self.data.rises
 

@@ -11,6 +11,8 @@ import numpy as np
 from taut._jit import helper
 from taut._lanes import aligned_zeros
 from taut.binding import CompiledData
+from taut.inner_products import ProductRoom, inner_products
+from taut.label_rows import is_among
 from taut.planes import (
     CAPACITY,
     N_PLANES,
@@ -23,73 +25,38 @@ from taut.planes import (
     prefetch_places,
     prefetch_planes,
 )
+from taut.sampling import ARGMAX, Sampler
 from taut.solvers._block_duals.base import PlaneDual, select
 from taut.solvers._block_duals.threads import exchange
 
 _AHEAD = 2  # visits between asking for a block's planes and using them
 
 
-def gram_row(oracles):
-    """A function that fills row[q] = <phi(new), phi(q)> for q <= new."""
-    prepare, score, add_features = oracles.prepare, oracles.score, oracles.add_features
-    inner = oracles.inner
-
-    def by_inner(i, labels, new, buffers, row):
-        for q in range(new + 1):
-            row[q] = inner(buffers.data, i, labels[new], labels[q])
-
-    def by_scores(i, labels, new, buffers, row):
-        """Scores against phi(new) as weights; `scratch` is zero, up to rounding, in between."""
-        data = buffers.data
-        scratch, work, sign = buffers.scratch, buffers.spare, buffers.change[:1]
-        sign[0] = 1.0
-        add_features(data, i, labels[new : new + 1], sign, scratch)
-        prepare(data, i, scratch, work)
-        for q in range(new + 1):
-            row[q] = score(data, i, scratch, work, labels[q])
-        sign[0] = -1.0
-        add_features(data, i, labels[new : new + 1], sign, scratch)
-
-    return helper(by_scores if inner is None else by_inner)
-
-
-@helper
-def _is_stored(labels, count, found):
-    """Whether `found` is one of the first `count` labels."""
-    for q in range(count):
-        t = 0
-        while t < found.shape[0] and labels[q, t] == found[t]:
-            t += 1
-        if t == found.shape[0]:
-            return True
-    return False
-
-
 @functools.cache
-def _plane_pass(step):
-    """What builds the loop of visits whose dual variables change by a step of `plane_steps`."""
+def _plane_pass(step, make_sample):
+    """What builds the loop of visits that find planes by a sampler and move by a step."""
 
     def make(oracles):
-        return _visits(oracles, step)
+        return _visits(oracles, step, helper(make_sample(oracles)))
 
     return make
 
 
-def _visits(oracles, step):
-    prepare, argmax, score = oracles.prepare, oracles.argmax, oracles.score
-    ask_for = oracles.prefetch
-    loss_of, add_features, fill_row = oracles.loss, oracles.add_features, gram_row(oracles)
+def _visits(oracles, step, sample):
+    prepare, score, ask_for = oracles.prepare, oracles.score, oracles.prefetch
+    loss_of, add_features, products = oracles.loss, oracles.add_features, inner_products(oracles)
 
     def plane_pass(
-        data, offsets, truth, order, weight, worker, stiffness, exact, max_steps, planes, buffers,
-        gap, sums, progress,
+        data, offsets, truth, order, weight, worker, stiffness, exact, max_steps, seed, planes,
+        buffers, gap, sums, progress,
     ):  # fmt: skip
         """Visit blocks in order from progress[0]; stop before one whose planes lack room.
 
-        A visit: violations of the stored planes; the oracle's plane, when `exact` and when it beats
-        them; the step. progress[0] is the next position.
+        A visit: violations of the stored planes; when `exact`, the best label, if it beats them,
+        and others that the sampler finds; the step. progress[0] is the next position.
         """
-        w, work, found = worker.w, buffers.work, buffers.found
+        w, work, values = worker.w, buffers.work, buffers.values
+        wanted = values.shape[0]
         violation, change, row = buffers.violation, buffers.change, buffers.row
         rounding = 100.0 * np.finfo(w.dtype).eps
         while progress[0] < order.shape[0]:
@@ -99,7 +66,9 @@ def _visits(oracles, step):
             prefetch_planes(planes, ahead)
             ask_for(data, ahead)
             i = order[progress[0]]
-            if (exact and not make_room(planes, i)) or planes.places[i, CAPACITY] > row.shape[0]:
+            if exact and not make_room(planes, i, wanted):
+                break
+            if 2 * planes.places[i, CAPACITY] > row.shape[0]:
                 break
             size = offsets[i + 1] - offsets[i]
             own = truth[offsets[i] : offsets[i + 1]]
@@ -119,21 +88,28 @@ def _visits(oracles, step):
                 mean += planes.coef[start + q] * value
                 worst = max(worst, value)
             if exact:
-                value = argmax(data, i, w, work, 1.0, found[:size]) - base
+                found = buffers.found[: wanted * size].reshape((wanted, size))
+                n_found = sample(
+                    data, i, w, work, 1.0, seed + np.uint64(i), buffers.room, found, values
+                )
                 # A label that is stored already comes back with the same value up to rounding.
-                if value > worst + rounding * (1.0 + abs(worst)) and not _is_stored(
-                    labels, count, found[:size]
-                ):
-                    worst = value
-                    new = append(planes, i, found[:size], loss_of(data, i, found[:size]))
-                    violation[new] = value
-                    gram = gram_of(planes, i)
-                    for added in range(new if new > 1 else 0, new + 1):
-                        fill_row(i, labels, added, buffers, row)
-                        for q in range(added + 1):
-                            gram[added, q] = row[q]
-                            gram[q, added] = row[q]
-                    count = new + 1
+                bar = worst + rounding * (1.0 + abs(worst))
+                worst = max(worst, values[0] - base)
+                for f in range(n_found):
+                    value = values[f] - base
+                    if value > bar and not is_among(labels, count, found[f]):
+                        new = append(planes, i, found[f], loss_of(data, i, found[f]))
+                        violation[new] = value
+                        gram = gram_of(planes, i)
+                        for added in range(new if new > 1 else 0, new + 1):
+                            products(
+                                i, labels[added : added + 1], labels[: added + 1], buffers.gram, row
+                            )
+                            for q in range(added + 1):
+                                gram[added, q] = row[q]
+                                gram[q, added] = row[q]
+                        count = new + 1
+                    bar = 0.0
                 gap[i] = weight[i] * worst - mean
             loss, length = step(planes, i, violation, stiffness, max_steps, change)
             sums[0] += loss
@@ -172,16 +148,13 @@ def _plane_vector(oracles):
 
 
 class _Buffers(NamedTuple):
-    """Room for one visit; compiled code makes no arrays.
+    """Room for one visit; compiled code makes no arrays."""
 
-    `data` is for Gram matrices: what the oracles see there is not bounded.
-    """
-
-    data: tuple
+    gram: ProductRoom
+    room: tuple
     work: np.ndarray
-    spare: np.ndarray
-    scratch: np.ndarray
     found: np.ndarray
+    values: np.ndarray
     violation: np.ndarray
     change: np.ndarray
     row: np.ndarray
@@ -200,8 +173,12 @@ class LabelledDual(PlaneDual):
         n_jobs: int,
         step: Callable,
         max_steps: int = 1,
+        sampler: Sampler = ARGMAX,
+        n_samples: int = 1,
     ) -> None:
         super().__init__(data, weight, n_jobs, step, max_steps)
+        self.sampler = sampler
+        self.wanted = sampler.n_labels(data, n_samples)
         blocks = self.data.blocks
         self.planes = Planes(self.weight, blocks.truth, blocks.offsets)
         self.allocate(blocks.dtype)
@@ -220,13 +197,14 @@ class LabelledDual(PlaneDual):
 
     def _buffers(self, number: int) -> _Buffers:
         scratch = self.scratch[number]
-        blocks, most = self.data.blocks, 2 * int(self.planes.arrays.places[:, CAPACITY].max())
+        blocks, most = self.data.blocks, 4 * int(self.planes.arrays.places[:, CAPACITY].max())
+        data = self.data.local_data(scratch.dtype, bounds=False, number=number)
         return _Buffers(
-            data=self.data.local_data(scratch.dtype, bounds=False, number=number),
+            gram=ProductRoom.of(data, scratch, blocks.work_size),
+            room=self.sampler.room(self.data, self.wanted, scratch.dtype),
             work=aligned_zeros(blocks.work_size, scratch.dtype),
-            spare=aligned_zeros(blocks.work_size, scratch.dtype),
-            scratch=scratch,
-            found=aligned_zeros(blocks.label_size, np.int32),
+            found=aligned_zeros(self.wanted * blocks.label_size, np.int32),
+            values=aligned_zeros(self.wanted, np.float64),
             violation=aligned_zeros(most, np.float64),
             change=aligned_zeros(most, np.float64),
             row=aligned_zeros(most, np.float64),
@@ -235,18 +213,18 @@ class LabelledDual(PlaneDual):
 
     def visit_part(self, number, order, worker, stiffness, exact, gap, sums):
         blocks, progress = self.data.blocks, aligned_zeros(1, np.int64)
-        self.data.kernel(_plane_pass(self.step))(
+        self.data.kernel(_plane_pass(self.step, self.sampler.make))(
             self.local_data[number], blocks.offsets, blocks.truth, order, self.weight, worker,
-            stiffness, exact, self.max_steps, self.shares[number], self.buffers[number], gap, sums,
-            progress,
+            stiffness, exact, self.max_steps, self.seed, self.shares[number],
+            self.buffers[number], gap, sums, progress,
         )  # fmt: skip
         return order[progress[0] :]
 
     def make_space(self):
-        if self.planes.arrays.places[:, CAPACITY].max() > len(self.buffers[0].row):
+        if 2 * self.planes.arrays.places[:, CAPACITY].max() > len(self.buffers[0].row):
             self.buffers = [self._buffers(k) for k in range(self.n_jobs)]
         else:
-            self.planes.grow(self.n_jobs)
+            self.planes.grow(self.n_jobs, self.wanted)
             self.shares = self.planes.shares(self.n_jobs)
 
     def add_vector(self, U):

@@ -8,7 +8,24 @@ import numpy as np
 
 from taut.binding import PythonData
 from taut.planes import N_PLANES, SLOT, Planes, append, make_room
+from taut.sampling import ARGMAX, Sampler
 from taut.solvers._block_duals.base import PlaneDual
+
+
+def sampled_planes(
+    data: PythonData,
+    i: int,
+    v: np.ndarray,
+    sampler: Sampler,
+    count: int,
+    rng: np.random.Generator,
+) -> tuple[list[tuple[np.ndarray, float]], float]:
+    """psi and loss of labels that a sampler finds, the argmax first, and an error.
+
+    The error is how far the largest violation may at most lie above that of the first.
+    """
+    labels, error = sampler.labels(data, i, data.prior.weights(v), count, rng)
+    return list(data.planes(i, labels)), data.checked(i, error)
 
 
 class PythonDual(PlaneDual):
@@ -23,8 +40,14 @@ class PythonDual(PlaneDual):
         n_jobs: int,
         step: Callable,
         max_steps: int = 1,
+        sampler: Sampler = ARGMAX,
+        n_samples: int = 1,
+        merges: bool = False,
     ) -> None:
         super().__init__(data, weight, 1, step, max_steps)  # Python runs one thread at a time
+        self.merges = merges
+        self.sampler = sampler
+        self.wanted = sampler.n_labels(data, n_samples)
         n = data.n_blocks
         nothing = (np.empty(0, dtype=np.int64), np.empty(0))
         self.planes = Planes(self.weight, np.zeros(n, dtype=np.int32), np.arange(n + 1))
@@ -39,26 +62,47 @@ class PythonDual(PlaneDual):
         return order[:0]
 
     def _visit(self, i, w, stiffness, exact, gap):
-        while exact and not make_room(self.planes.arrays, i):
-            self.planes.grow()
+        while exact and not make_room(self.planes.arrays, i, self.wanted):
+            self.planes.grow(wanted=self.wanted)
         planes = self.planes.arrays
         start = planes.places[i, SLOT]
         stored, point = self._stored(i), self.data.point(w)
         violation = [loss - values @ point[where] for (where, values), loss in stored]
         if exact:
-            psi, loss, error = self.data.worst(i, w)
-            value, worst = loss - psi @ point, max(violation)
+            rng = np.random.default_rng(int(self.seed) + int(i))
+            found, error = sampled_planes(self.data, i, w, self.sampler, self.wanted, rng)
+            values, worst = [loss - psi @ point for psi, loss in found], max(violation)
             mean = planes.coef[start : start + len(stored)] @ violation
-            gap[i] = self.weight[i] * max(value + error, worst) - mean
-            if value > worst + 1e-12 * (1.0 + abs(worst)):
-                violation.append(value)
-                stored.append((self._append(i, psi, loss), loss))
-        change = np.empty(len(violation))
+            gap[i] = self.weight[i] * max(values[0] + error, worst) - mean
+            bar = worst + 1e-12 * (1.0 + abs(worst))
+            for (psi, loss), value in zip(found, values, strict=True):
+                if value > bar:
+                    violation.append(value)
+                    stored.append((self._append(i, psi, loss), loss))
+                bar = 0.0
+        change = np.empty(2 * len(violation))
         sums = self.step(planes, i, np.array(violation), stiffness, self.max_steps, change)
-        for ((where, values), _loss), amount in zip(stored, change, strict=True):
+        for ((where, values), _loss), amount in zip(stored, change[: len(stored)], strict=True):
             if amount:
                 w[where] += amount / stiffness * values
+        if self.merges:
+            self._merge(i)
         return sums
+
+    def _merge(self, i):
+        """Make one plane of all that have weight, but the truth."""
+        arrays, dense = self.planes.arrays, np.zeros(self.data.size)
+        count, start = arrays.places[i, [N_PLANES, SLOT]]
+        coef = arrays.coef[start + 1 : start + count].copy()
+        if count <= 2 or coef.sum() <= 0.0:
+            return
+        shares = coef / coef.sum()
+        for ((where, values), _loss), share in zip(self._stored(i)[1:], shares, strict=True):
+            dense[where] += share * values
+        loss = float(shares @ arrays.loss[start + 1 : start + count])
+        arrays.places[i, N_PLANES] = 1
+        self._append(i, dense, loss)
+        arrays.coef[start + 1] = coef.sum()
 
     def _stored(self, i):
         """Sparse psi and loss of each plane of block i."""

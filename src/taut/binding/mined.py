@@ -1,0 +1,253 @@
+"""Labels mined from blocks, and the binary examples that they are.
+
+A mined label of block i is an example of its own, whose psi is to score at least its loss. For
+compiled structures labels are all that is kept; those of plain Python are any objects, which no
+file could hold, and their psi are kept instead.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+
+from taut._jit import kernel, specialise
+from taut._lanes import aligned_zeros
+from taut.binding.compiled import CompiledData
+from taut.binding.plain import PythonData
+from taut.planes import ranges
+from taut.structures._mined import LOSS, SQUARE, Mined, MinedData, pair_of
+from taut.structures.scalar import Scalar
+
+Arrays = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class MinedLabels(ABC):
+    """Some labels; the j-th is one of block owner[j]."""
+
+    owner: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.owner)
+
+    @abstractmethod
+    def mine(self, v: np.ndarray, n_jobs: int) -> tuple[np.ndarray, Self]:
+        """The largest violation of each block at v, and the labels with it that are new here."""
+
+    @abstractmethod
+    def take(self, which: np.ndarray) -> Self:
+        """The labels of these numbers, which rise."""
+
+    @abstractmethod
+    def joined(self, other: Self) -> Self:
+        """These labels, then those."""
+
+    @abstractmethod
+    def examples(self) -> CompiledData:
+        """Each label, of which there is one at least, as the only candidate of its own block."""
+
+    @abstractmethod
+    def arrays(self) -> Arrays:
+        """Everything, as named arrays."""
+
+    @abstractmethod
+    def restored(self, arrays: Arrays) -> Self:
+        """What `arrays` were taken of, with the same data."""
+
+
+def nothing_mined(data: CompiledData | PythonData) -> MinedLabels:
+    """No labels yet."""
+    none, n = np.empty(0, dtype=np.int64), data.n_features
+    if isinstance(data, PythonData):
+        return _PlainLabels(none, data, np.empty(0), sp.csr_array((0, n)))
+    pairs, points = np.empty(0, dtype=np.int32), np.empty((0, 2))
+    return _CompiledLabels(none, data, np.zeros(1, dtype=np.int64), pairs, points)
+
+
+@kernel
+def _mark_known(order, starts, owner, offsets, pairs, known_offsets, known_pairs, out):
+    """out[j] = whether label j is among the known ones of its block.
+
+    Those of block i are order[starts[i]], ..., order[starts[i + 1] - 1].
+    """
+    for j in range(owner.shape[0]):
+        found = pair_of(offsets, pairs, j)[1]
+        out[j] = False
+        for place in range(starts[owner[j]], starts[owner[j] + 1]):
+            known = pair_of(known_offsets, known_pairs, order[place])[1]
+            same = True
+            for t in range(found.shape[0]):
+                same &= known[t] == found[t]
+            out[j] |= same
+
+
+def _measure(oracles):
+    prepare, score, loss = oracles.prepare, oracles.score, oracles.loss
+    add_features = oracles.add_features
+
+    def measure(data, owner, offsets, pairs, w, work, scales, points):
+        """Loss and |psi|^2 = <psi, psi> of each label; w is zero, up to rounding, in between."""
+        for j in range(owner.shape[0]):
+            i = owner[j]
+            pair = pair_of(offsets, pairs, j)
+            scales[0], scales[1] = 1.0, -1.0
+            add_features(data, i, pair, scales, w)
+            prepare(data, i, w, work)
+            square = score(data, i, w, work, pair[0]) - score(data, i, w, work, pair[1])
+            scales[0], scales[1] = -1.0, 1.0
+            add_features(data, i, pair, scales, w)
+            points[j, LOSS] = loss(data, i, pair[1])
+            points[j, SQUARE] = max(square, 0.0)
+
+    return measure
+
+
+@dataclass(frozen=True, eq=False)
+class _CompiledLabels(MinedLabels):
+    """Labels after the truths of their blocks, one pair after the other, as in `MinedData`."""
+
+    data: CompiledData
+    offsets: np.ndarray
+    pairs: np.ndarray
+    points: np.ndarray
+
+    def mine(self, v, n_jobs):
+        hinges, labels = self.data.hardest(v, n_jobs)
+        found = self._paired(np.flatnonzero(hinges > 0.0), labels)
+        order = np.argsort(self.owner, kind="stable")
+        starts = np.searchsorted(self.owner[order], np.arange(self.data.n_blocks + 1))
+        known = np.empty(len(found), dtype=bool)
+        _mark_known(
+            order, starts, found.owner, found.offsets, found.pairs, self.offsets, self.pairs, known
+        )
+        return hinges, found.take(np.flatnonzero(~known))._measured()
+
+    def _paired(self, owner: np.ndarray, labels: np.ndarray) -> _CompiledLabels:
+        """The labels of some blocks, out of those of all, without loss and square."""
+        blocks = self.data.blocks
+        sizes = np.diff(blocks.offsets)[owner]
+        offsets = np.append(0, np.cumsum(2 * sizes))
+        where = ranges(blocks.offsets[owner], sizes)
+        pairs = np.empty(offsets[-1], dtype=np.int32)
+        pairs[ranges(offsets[:-1], sizes)] = blocks.truth[where]
+        pairs[ranges(offsets[:-1] + sizes, sizes)] = labels[where]
+        return replace(
+            self, owner=owner, offsets=offsets, pairs=pairs, points=np.empty((len(owner), 2))
+        )
+
+    def _measured(self) -> _CompiledLabels:
+        structure, blocks = self.data.structure, self.data.blocks
+        room = aligned_zeros(blocks.size, np.float64), aligned_zeros(blocks.work_size, np.float64)
+        # By the structure's own oracles: what a prior does to psi is not known here.
+        specialise(_measure, structure.oracles, structure.allocates)(
+            blocks.data, self.owner, self.offsets, self.pairs, *room, np.empty(2), self.points
+        )
+        return self
+
+    def take(self, which):
+        sizes = np.diff(self.offsets)[which]
+        return replace(
+            self,
+            owner=self.owner[which],
+            offsets=np.append(0, np.cumsum(sizes)),
+            pairs=self.pairs[ranges(self.offsets[which], sizes)],
+            points=self.points[which],
+        )
+
+    def joined(self, other):
+        return replace(
+            self,
+            owner=np.append(self.owner, other.owner),
+            offsets=np.append(self.offsets, self.offsets[-1] + other.offsets[1:]),
+            pairs=np.append(self.pairs, other.pairs),
+            points=np.vstack([self.points, other.points]),
+        )
+
+    def examples(self):
+        blocks, structure = self.data.blocks, Mined(self.data.structure)
+        data = MinedData(blocks.data, self.owner, self.offsets, self.pairs, self.points)
+        return CompiledData(
+            structure, structure.encode((blocks, data)), self.data.prior, self.data.room
+        )
+
+    def arrays(self):
+        return {name: getattr(self, name) for name in ("owner", "offsets", "pairs", "points")}
+
+    def restored(self, arrays):
+        return replace(self, **arrays)
+
+
+@dataclass(frozen=True, eq=False)
+class _PlainLabels(MinedLabels):
+    """Labels as rows of psi, with their losses."""
+
+    data: PythonData
+    loss: np.ndarray
+    psi: sp.csr_array
+
+    def mine(self, v, n_jobs):
+        data, w = self.data, self.data.prior.weights(v)
+        known, hinges = set(self._keys()), np.empty(data.n_blocks)
+        owner, losses, rows = [], [], []
+        for i in range(data.n_blocks):
+            label, error = data.worst_label(i, v)
+            psi, loss = next(data.differences(i, [label]))
+            violation = loss - psi @ w
+            hinges[i] = max(violation + error, 0.0)
+            if violation > 0.0:
+                owner.append(i)
+                losses.append(loss)
+                rows.append(sp.csr_array(psi[None]))
+        if not rows:
+            return hinges, self.take(np.empty(0, dtype=np.int64))
+        found = replace(
+            self,
+            owner=np.array(owner),
+            loss=np.array(losses),
+            psi=sp.vstack(rows, format="csr"),
+        )
+        new = [j for j, key in enumerate(found._keys()) if key not in known]
+        return hinges, found.take(np.array(new, dtype=np.int64))
+
+    def _keys(self) -> list[tuple[Any, ...]]:
+        """What tells labels apart: labels that agree in all of it are one to any solver."""
+        psi = self.psi
+        parts = [slice(*psi.indptr[j : j + 2]) for j in range(len(self))]
+        rows = [(psi.indices[part].tobytes(), psi.data[part].tobytes()) for part in parts]
+        return list(zip(self.owner.tolist(), self.loss.tolist(), rows, strict=True))
+
+    def take(self, which):
+        return replace(self, owner=self.owner[which], loss=self.loss[which], psi=self.psi[which])
+
+    def joined(self, other):
+        return replace(
+            self,
+            owner=np.append(self.owner, other.owner),
+            loss=np.append(self.loss, other.loss),
+            psi=sp.vstack([self.psi, other.psi], format="csr"),
+        )
+
+    def examples(self):
+        structure = Scalar()
+        signs_and_margins = np.column_stack([np.ones(len(self)), self.loss])
+        return CompiledData(
+            structure, structure.encode(self.psi, signs_and_margins), self.data.prior
+        )
+
+    def arrays(self):
+        psi = {f"psi_{name}": getattr(self.psi, name) for name in ("data", "indices", "indptr")}
+        return {"owner": self.owner, "loss": self.loss} | psi
+
+    def restored(self, arrays):
+        shape = len(arrays["owner"]), self.data.n_features
+        parts = (arrays["psi_data"], arrays["psi_indices"], arrays["psi_indptr"])
+        return replace(
+            self,
+            owner=arrays["owner"],
+            loss=arrays["loss"],
+            psi=sp.csr_array(parts, shape=shape),
+        )

@@ -1,0 +1,153 @@
+"""What a sampler is, and the one that finds the argmax alone."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+
+from taut.binding import CompiledData, PythonData
+from taut.errors import InvalidStructure, MissingOracle
+from taut.structures.base import Oracles, bounded_argmax
+
+Data = CompiledData | PythonData
+
+
+class Sampler(ABC):
+    """A way to choose labels, for compiled structures and for plain ones.
+
+    Compiled code around it makes no arrays: it gets `room` from `room`, and calls
+
+        count = sample(data, i, w, work, loss_weight, seed, room, found, values)
+
+    after `prepare`, which writes labels into the rows of `found`, the argmax of score +
+    loss_weight * loss first, their score + loss_weight * loss into `values`, and returns how many
+    there are: at least 1, at most len(values). Rows are as long as the labels of block i. No label
+    is written twice. `seed` is another number in each visit. The scores in `work` stay as they are.
+
+    Solvers get theirs from `as_sampler`.
+    """
+
+    name: ClassVar[str]
+
+    def suited(self, data: Data) -> Sampler:
+        """The form of this sampler for data bound to a structure: itself, unless said otherwise.
+
+        Raises
+        ------
+        MissingOracle
+            The structure does not have what the sampler needs.
+        """
+        return self
+
+    @abstractmethod
+    def n_labels(self, data: Data, wanted: int) -> int:
+        """How many labels there are at most, for data bound to a structure, if `wanted` are."""
+
+    @abstractmethod
+    def room(self, data: CompiledData, count: int, dtype: Any) -> tuple:
+        """What `sample` of one thread works in, for up to `count` labels and w of this type.
+
+        It belongs to these data: blocks are known by their number.
+        """
+
+    @property
+    @abstractmethod
+    def make(self) -> Callable[[Oracles], Callable]:
+        """What builds `sample` around the oracles; equal samplers have the same one."""
+
+    @abstractmethod
+    def labels(
+        self, data: PythonData, i: int, w: np.ndarray, count: int, rng: np.random.Generator
+    ) -> tuple[list[Any], float]:
+        """The same for a plain structure: labels, and by how much the first may miss the best.
+
+        w are the user's weights.
+        """
+
+
+def _argmax_alone(oracles):
+    argmax = oracles.argmax
+
+    def sample(data, i, w, work, loss_weight, seed, room, found, values):
+        values[0] = argmax(data, i, w, work, loss_weight, found[0])
+        return 1
+
+    return sample
+
+
+class Argmax(Sampler):
+    """The argmax alone."""
+
+    name = "argmax"
+    make = staticmethod(_argmax_alone)
+
+    def n_labels(self, data, wanted):
+        """One."""
+        return 1
+
+    def room(self, data, count, dtype):
+        """None."""
+        return ()
+
+    def labels(self, data, i, w, count, rng):
+        """The argmax of the structure."""
+        label, error = bounded_argmax(data.structure, data.X[i], w, data.truth[i])
+        return [label], error
+
+
+ARGMAX = Argmax()
+
+
+def has_sample(data: Data) -> bool:
+    """Whether the structure chooses labels itself."""
+    if isinstance(data, CompiledData):
+        return data.oracles.sample is not None
+    return hasattr(data.structure, "sample")
+
+
+def lists_labels(data: Data) -> bool:
+    """Whether the structure can enumerate its labels."""
+    if isinstance(data, PythonData):
+        return hasattr(data.structure, "labels")
+    try:
+        return len(data.structure.all_labels) > 0
+    except InvalidStructure:
+        return False
+
+
+def finds_best(data: Data) -> bool:
+    """Whether the best labels can be found one after the other, without enumeration."""
+    if isinstance(data, CompiledData):
+        return data.blocks.n_labels > 0
+    return hasattr(data.structure, "m_best")
+
+
+def missing(sampler: Sampler, data: Data, needs: dict[type, str], instead: str) -> MissingOracle:
+    """The error of a sampler that needs something of a structure, compiled or plain."""
+    structure = type(data.structure).__name__
+    return MissingOracle(
+        f'sampler="{sampler.name}" needs {needs[type(data)]}, which {structure} does not have: '
+        f"write it, or use {instead}"
+    )
+
+
+#: What `lists_labels` and `finds_best` look for, in the words of an error.
+ALL_LABELS = {
+    CompiledData: "all_labels, an int32 array with a label per row",
+    PythonData: "a method labels(x) that returns all labels of an example",
+}
+BEST_LABELS = {
+    CompiledData: "the scores of single labels at positions, Blocks.n_labels and label_stride",
+    PythonData: "a method m_best(x, w, truth, count) that returns the best labels in order",
+}
+EITHER = {
+    CompiledData: "all_labels, or Blocks.n_labels and label_stride",
+    PythonData: "a method labels(x), or m_best(x, w, truth, count)",
+}
+OWN_SAMPLE = {
+    CompiledData: "sample(data, i, w, work, loss_weight, seed, found)",
+    PythonData: "a method sample(x, w, truth, count) that returns labels",
+}

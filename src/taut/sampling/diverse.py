@@ -1,0 +1,185 @@
+"""Labels of high violation that are little correlated, chosen one after the other."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from taut._jit import helper, kernel
+from taut._lanes import aligned_zeros
+from taut.binding import CompiledData, Room
+from taut.inner_products import ProductRoom, inner_products
+from taut.label_rows import copy
+from taut.sampling._planes import distinct
+from taut.sampling.base import EITHER, Data, Sampler, finds_best, lists_labels, missing
+from taut.sampling.listed import Top
+from taut.sampling.m_best import MBest
+
+_CHOSEN = 2.0  # no cosine
+_NOTHING = 1e-30
+
+
+@kernel
+def best_trade(violations, closest, price):
+    """The label of highest violation - price * closest, among those that are not chosen."""
+    best = -1
+    highest = 0.0
+    for q in range(violations.shape[0]):
+        trade = violations[q] - price * closest[q]
+        if closest[q] < _CHOSEN and (best < 0 or trade > highest):
+            best = q
+            highest = trade
+    return best
+
+
+class DiverseRoom(NamedTuple):
+    """Room for the labels to choose from, numbered by q, and what the choice is made by."""
+
+    source: tuple
+    products: ProductRoom
+    truth: np.ndarray
+    offsets: np.ndarray
+    diversity: float
+    pool: np.ndarray
+    values: np.ndarray
+    violations: np.ndarray
+    closest: np.ndarray  # the largest cosine with a label that is chosen
+    with_truth: np.ndarray  # <phi(truth), phi(q)>
+    squares: np.ndarray  # |psi(q)|^2
+    row: np.ndarray
+
+
+@functools.cache
+def _choose_from(make):
+    """What builds the choice from the labels of another sampler."""
+
+    def make_choice(oracles):
+        return _choice(oracles, make)
+
+    return make_choice
+
+
+def _choice(oracles, make):
+    score, pooled, products = oracles.score, helper(make(oracles)), inner_products(oracles)
+
+    def sample(data, i, w, work, loss_weight, seed, room, found, values):
+        """The best label, then repeatedly that of the best trade."""
+        begin, end = room.offsets[i], room.offsets[i + 1]
+        size, capacity = end - begin, room.values.shape[0]
+        pool = room.pool[: capacity * size].reshape((capacity, size))
+        count = pooled(data, i, w, work, loss_weight, seed, room.source, pool, room.values)
+        own = room.truth[begin:end].reshape((1, size))
+        base = score(data, i, w, work, own[0])
+        row, inner = room.row, room.products
+        products(i, own, own, inner, row)
+        square_of_truth = row[0]
+        products(i, own, pool[:count], inner, room.with_truth)
+        for q in range(count):
+            products(i, pool[q : q + 1], pool[q : q + 1], inner, row)
+            room.squares[q] = row[0] - 2.0 * room.with_truth[q] + square_of_truth
+            room.violations[q] = room.values[q] - base
+            room.closest[q] = -1.0
+        price = room.diversity * max(room.violations[0], 0.0)
+        chosen = 0
+        q = 0
+        while q >= 0 and chosen < values.shape[0]:
+            copy(pool[q], found[chosen])
+            values[chosen] = room.values[q]
+            chosen += 1
+            products(i, pool[q : q + 1], pool[:count], inner, row)
+            for p in range(count):
+                inner_psi = row[p] - room.with_truth[p] - room.with_truth[q] + square_of_truth
+                length = np.sqrt(max(room.squares[p] * room.squares[q], _NOTHING))
+                room.closest[p] = max(room.closest[p], min(inner_psi / length, 1.0))
+            room.closest[q] = _CHOSEN
+            q = best_trade(room.violations[:count], room.closest[:count], price)
+        return chosen
+
+    return sample
+
+
+@dataclass(frozen=True)
+class Diverse(Sampler):
+    """Labels of high violation that are little correlated, from some times as many.
+
+    After the argmax it takes, again and again, the label of highest
+
+        violation - diversity * violation of the argmax * the largest cosine of its psi
+
+    with the psi of labels that it has taken, where psi = phi(truth) - phi(label). So a label that
+    points where another one does already has to be violated as much more to be taken.
+
+    Parameters
+    ----------
+    pool : int, default=4
+        How many times as many labels as are wanted it chooses from.
+    diversity : float, default=1.0
+        The price of a cosine of 1, in violations of the argmax; 0 takes the pool in its order.
+    source : Sampler, optional
+        Where the pool comes from: `Top` by default, or `MBest` where labels are not listed.
+    """
+
+    pool: int = 4
+    diversity: float = 1.0
+    source: Sampler | None = None
+
+    name = "diverse"
+
+    def suited(self, data):
+        """With a source that the structure allows."""
+        if self.source is not None:
+            return replace(self, source=self.source.suited(data))
+        if lists_labels(data):
+            return replace(self, source=Top())
+        if finds_best(data):
+            return replace(self, source=MBest())
+        raise missing(self, data, EITHER, 'sampler="argmax" or your own function')
+
+    @property
+    def _source(self) -> Sampler:
+        return Top() if self.source is None else self.source
+
+    @property
+    def make(self):
+        """Around the source's."""
+        return _choose_from(self._source.make)
+
+    def n_labels(self, data: Data, wanted: int) -> int:
+        """As many as the source has."""
+        return self._source.n_labels(data, wanted)
+
+    def room(self, data: CompiledData, count: int, dtype: Any) -> tuple:
+        """Room for the source's labels and their inner products."""
+        blocks, n = data.blocks, self._source.n_labels(data, self.pool * count)
+        scratch = aligned_zeros(0 if data.oracles.inner is not None else data.size, dtype)
+        local = data.local_data(dtype, bounds=False, room=Room())
+        return DiverseRoom(
+            self._source.room(data, n, dtype),
+            ProductRoom.of(local, scratch, blocks.work_size),
+            blocks.truth,
+            blocks.offsets,
+            float(self.diversity),
+            np.empty(n * blocks.label_size, dtype=np.int32),
+            *np.empty((6, n)),
+        )
+
+    def labels(self, data, i, w, count, rng):
+        """The same from the planes of the source's labels."""
+        labels, error = self._source.labels(data, i, w, self.pool * count, rng)
+        pool, *planes = zip(*distinct(data, i, labels), strict=True)
+        psi, losses = map(np.array, planes)
+        violations = losses - psi @ data.prior.scaled(w)
+        lengths = np.linalg.norm(psi, axis=1)
+        closest, price = np.full(len(pool), -1.0), self.diversity * max(violations[0], 0.0)
+        chosen: list[int] = []
+        q = 0
+        while q >= 0 and len(chosen) < count:
+            chosen.append(q)
+            cosines = psi @ psi[q] / np.sqrt(np.maximum((lengths * lengths[q]) ** 2, _NOTHING))
+            closest = np.maximum(closest, cosines.clip(max=1.0))
+            closest[q] = _CHOSEN
+            q = best_trade(violations, closest, price)
+        return [pool[k] for k in chosen], error

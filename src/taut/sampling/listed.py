@@ -1,0 +1,162 @@
+"""The best of all labels, where a structure lists them."""
+
+from __future__ import annotations
+
+import heapq
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from taut._jit import helper
+from taut.binding import PythonData
+from taut.label_rows import copy, same
+from taut.sampling._planes import distinct
+from taut.sampling.base import ALL_LABELS, Sampler, lists_labels, missing
+
+_THE_TRUTH = -1
+
+
+class ListedRoom(NamedTuple):
+    """All labels, the truths of all blocks, and room for the places of the best labels."""
+
+    labels: np.ndarray
+    truth: np.ndarray
+    offsets: np.ndarray
+    places: np.ndarray
+
+
+def listed_room(data, count):
+    """Room for the places of `count` labels."""
+    labels = np.ascontiguousarray(data.structure.all_labels, dtype=np.int32)
+    blocks = data.blocks
+    return ListedRoom(labels, blocks.truth, blocks.offsets, np.empty(count, dtype=np.int64))
+
+
+@helper
+def _exchange(values, places, a, b):
+    values[a], values[b] = values[b], values[a]
+    places[a], places[b] = places[b], places[a]
+
+
+@helper
+def _sink(values, places, top, count):
+    """Move an entry down to where it belongs in a heap whose lowest value is on top."""
+    while 2 * top + 1 < count:
+        child = 2 * top + 1
+        if child + 1 < count and values[child + 1] < values[child]:
+            child += 1
+        if values[top] <= values[child]:
+            break
+        _exchange(values, places, top, child)
+        top = child
+
+
+@helper
+def _heap(values, places, count):
+    for top in range(count // 2 - 1, -1, -1):
+        _sink(values, places, top, count)
+
+
+@helper
+def _put_first(values, places, count, value, place):
+    """Put an entry before the others, of which the last gives way if there is no room."""
+    count = min(count + 1, values.shape[0])
+    for r in range(count - 1, 0, -1):
+        values[r] = values[r - 1]
+        places[r] = places[r - 1]
+    values[0] = value
+    places[0] = place
+    return count
+
+
+def _best_listed(oracles):
+    score, loss = oracles.score, oracles.loss
+
+    def sample(data, i, w, work, loss_weight, seed, room, found, values):
+        """One scan: the best labels so far are a heap, and few labels enter it."""
+        own = room.truth[room.offsets[i] : room.offsets[i + 1]]
+        places, capacity, count = room.places, values.shape[0], 0
+        for k in range(room.labels.shape[0]):
+            label = room.labels[k]
+            if same(label, own):
+                continue
+            value = score(data, i, w, work, label) + loss_weight * loss(data, i, label)
+            if count < capacity:
+                values[count] = value
+                places[count] = k
+                count += 1
+                if count == capacity:
+                    _heap(values, places, count)
+            elif value > values[0]:
+                values[0] = value
+                places[0] = k
+                _sink(values, places, 0, count)
+        if count < capacity:
+            _heap(values, places, count)
+        for last in range(count - 1, 0, -1):
+            _exchange(values, places, 0, last)
+            _sink(values, places, 0, last)
+        base = score(data, i, w, work, own)
+        if count == 0 or base > values[0]:
+            count = _put_first(values, places, count, base, _THE_TRUTH)
+        for r in range(count):
+            if places[r] == _THE_TRUTH:
+                copy(own, found[r])
+            else:
+                copy(room.labels[places[r]], found[r])
+        return count
+
+    return sample
+
+
+class Top(Sampler):
+    """The labels of highest score + loss, by enumeration.
+
+    A compiled structure lists its labels in `all_labels`, a plain one in `labels(x)`. The truth is
+    among them only where it is the best. A visit costs one score and one loss per label, and a
+    place in a heap for those that are among the best so far.
+    """
+
+    name = "top"
+    make = staticmethod(_best_listed)
+
+    def suited(self, data):
+        """Itself, where labels are listed."""
+        if not lists_labels(data):
+            raise missing(self, data, ALL_LABELS, 'sampler="m_best", "argmax" or your own function')
+        return self
+
+    def n_labels(self, data, wanted):
+        """As many as are wanted, if there are."""
+        return min(wanted, _n_listed(data))
+
+    def room(self, data, count, dtype):
+        """The labels, and their places."""
+        return listed_room(data, count)
+
+    def labels(self, data, i, w, count, rng):
+        """Exactly the best: all labels are tried."""
+        v, every = data.prior.scaled(w), (data.truth[i], *data.structure.labels(data.X[i]))
+        ranked = [(loss - psi @ v, label) for label, psi, loss in distinct(data, i, every)]
+        best = heapq.nlargest(count, ranked[1:], key=lambda pair: pair[0])
+        if not best or best[0][0] < 0.0:
+            best = [ranked[0], *best][:count]
+        return [label for _value, label in best], 0.0
+
+
+class AllLabels(Top):
+    """All labels, the best first; the truth only where it is the best."""
+
+    name = "all"
+
+    def n_labels(self, data, wanted):
+        """All, however many are wanted."""
+        return _n_listed(data)
+
+
+def _n_listed(data: Any) -> int:
+    """How many labels a block has at most, and the truth, which may be none of them."""
+    structure = data.structure
+    if isinstance(data, PythonData):
+        return 1 + max(len(list(structure.labels(x))) for x in data.X)
+    return 1 + len(structure.all_labels)

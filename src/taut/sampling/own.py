@@ -1,0 +1,108 @@
+"""Labels that a structure chooses itself, or a function of the user."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from taut._jit import helper
+from taut._scaling import draw_inside
+from taut.sampling._planes import led_by_argmax
+from taut.sampling.base import OWN_SAMPLE, Sampler, has_sample, missing
+
+
+def _with_values(oracles, draw):
+    """A sample around a function that writes labels alone."""
+    score, loss = oracles.score, oracles.loss
+
+    def sample(data, i, w, work, loss_weight, seed, room, found, values):
+        count = draw(data, i, w, work, loss_weight, seed, found)
+        for q in range(count):
+            values[q] = score(data, i, w, work, found[q]) + loss_weight * loss(data, i, found[q])
+        return count
+
+    return sample
+
+
+def _drawn_by_structure(oracles):
+    return _with_values(oracles, oracles.sample)
+
+
+@functools.cache
+def _drawn_by(function, allocates):
+    """What builds a sample around a function that is written for the structure's own data."""
+    inside = helper(function, allocates)
+
+    def draw(data, i, w, work, loss_weight, seed, found):
+        return draw_inside(inside, data, i, w, work, loss_weight, seed, found)
+
+    def make(oracles):
+        return _with_values(oracles, helper(draw))
+
+    return make
+
+
+class Own(Sampler):
+    """What the structure's own `sample` chooses."""
+
+    name = "own"
+    make = staticmethod(_drawn_by_structure)
+
+    def suited(self, data):
+        """Itself, where there is such a method."""
+        if not has_sample(data):
+            raise missing(self, data, OWN_SAMPLE, 'sampler="auto" or your own function')
+        return self
+
+    def n_labels(self, data, wanted):
+        """As many as are wanted."""
+        return wanted
+
+    def room(self, data, count, dtype):
+        """None."""
+        return ()
+
+    def labels(self, data, i, w, count, rng):
+        """What the method returns, up to the number wanted."""
+        labels = list(data.structure.sample(data.X[i], w, data.truth[i], count))
+        return led_by_argmax(data, i, w, labels, count, "sample")
+
+
+@dataclass(frozen=True)
+class Given(Sampler):
+    """What a function chooses: the argmax first, and no label twice.
+
+    Parameters
+    ----------
+    function : callable
+        For a compiled structure `function(data, i, w, work, loss_weight, seed, found)`, as `sample`
+        of `taut.CompiledStructure`; Numba compiles it. For a plain one
+        `function(structure, x, w, truth, count)`, which returns a list of labels.
+    allocates : bool, default=True
+        Whether a compiled function makes arrays. If not, say so: calls then cost less.
+    """
+
+    function: Callable[..., Any]
+    allocates: bool = True
+
+    name = "given"
+
+    @property
+    def make(self):
+        """Around the function."""
+        return _drawn_by(self.function, self.allocates)
+
+    def n_labels(self, data, wanted):
+        """As many as are wanted."""
+        return wanted
+
+    def room(self, data, count, dtype):
+        """None."""
+        return ()
+
+    def labels(self, data, i, w, count, rng):
+        """What the function returns, up to the number wanted."""
+        labels = list(self.function(data.structure, data.X[i], w, data.truth[i], count))
+        return led_by_argmax(data, i, w, labels, count, self.function.__name__)

@@ -1,0 +1,127 @@
+"""Block ascent over a stream: all dual variables in memory, the features of one chunk at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import closing
+
+import numpy as np
+
+from taut.data.chunks import Chunk
+from taut.errors import InvalidData
+from taut.solvers._block_ascent import BlockAscent, CoordinateState, draw_seed
+from taut.solvers.base import Arrays, DualState, KeepGoing, PassReport
+from taut.streamed import Part, StreamedProblem
+
+
+class ChunkedState(DualState):
+    """Dual variables of a stream's blocks, chunk by chunk."""
+
+    loss_sum = 0.0
+
+    def __init__(
+        self, problem: StreamedProblem, ascent: BlockAscent, w: np.ndarray, rng: np.random.Generator
+    ) -> None:
+        self.problem = problem
+        self.ascent = ascent
+        self.w = w
+        self.rng = rng
+        self.kept: dict[int, Arrays] = {}  # by number of the chunk
+
+    def go_through(self, stiffness: float, keep_going: KeepGoing) -> PassReport:
+        """Visit the blocks of all chunks, one chunk after the other."""
+        source, order, seed = self.problem.source, None, draw_seed(self.rng)
+        if self.ascent.shuffle and source.random_access:
+            order = self.rng.permutation(source.n_chunks or 0)
+        gap, movement, calls, complete = 0.0, 0.0, 0, True
+        with closing(self.problem.parts(order)) as parts:
+            for chunk, part in parts:
+                state = self._waken(chunk, part)
+                # As in memory, where a block's samples depend on the pass and on its number.
+                own_seed = seed + np.uint64(chunk.first)
+                report = self.ascent.go_through(state, own_seed, stiffness, keep_going)
+                self._keep(chunk, part, state)
+                self.loss_sum += state.loss_sum  # which is 0 when a chunk is read
+                gap, movement = gap + report.gap, movement + report.movement
+                calls, complete = calls + report.oracle_calls, report.complete
+                if not complete:
+                    break
+        return PassReport(
+            gap if complete else math.inf, movement, complete, calls, averages=complete
+        )
+
+    def _waken(self, chunk: Chunk, part: Part) -> CoordinateState:
+        """The dual variables of a chunk that was read."""
+        n_jobs = self.problem.n_jobs
+        state = self.ascent.state_of(part.data, part.weight, n_jobs, self.w, self.rng)
+        if chunk.number in self.kept:
+            state.duals.put(np.arange(chunk.n_blocks), self.kept[chunk.number])
+        return state
+
+    def _keep(self, chunk: Chunk, part: Part, state: CoordinateState) -> None:
+        own = state.duals.take(np.arange(chunk.n_blocks))
+        self.kept[chunk.number] = own | {"weight": part.weight}
+
+    def _states(self) -> Iterator[tuple[Chunk, Part, CoordinateState]]:
+        """All chunks with their dual variables, by a reading of its own."""
+        with closing(self.problem.parts()) as parts:
+            for chunk, part in parts:
+                yield chunk, part, self._waken(chunk, part)
+
+    def dual_vector(self, U):
+        """U, and the summed loss with it, computed afresh where the stream can be read again."""
+        if not self.problem.repeatable:  # the only pass has no centre: w = shift + U
+            nothing = np.zeros_like(U)
+            self.problem.quadratic.place(U, nothing, 0.0, nothing)
+            np.subtract(self.w, U, out=U)
+            return
+        U[:] = 0.0
+        self.loss_sum = sum(state.duals.sum_up(U) for _chunk, _part, state in self._states())
+
+    def curvature(self):
+        """Mean of C_i |psi_i|^2 over the blocks of the first chunk."""
+        head = self.problem.source.head
+        return self._waken(head, self.problem.bind(head)).curvature()
+
+    def widen(self):
+        """W in float64."""
+        self.w = self.w.astype(np.float64)
+
+    def arrays(self):
+        """Everything, as named arrays."""
+        arrays = {"w": self.w, "loss_sum": np.array(self.loss_sum)}
+        for number, own in self.kept.items():
+            arrays |= {f"chunk.{number}.{name}": array for name, array in own.items()}
+        return arrays
+
+    def restore(self, arrays):
+        """Go on exactly where `arrays` were taken."""
+        if arrays["w"].dtype != self.w.dtype:
+            self.widen()
+        self.w[:] = arrays["w"]
+        self.loss_sum, self.kept = float(arrays["loss_sum"]), _chunks_of(arrays)
+
+    def hot_start(self, arrays, same_weights):
+        """The dual point of `arrays`, scaled block by block to these weights, by a reading."""
+        self.kept = _chunks_of(arrays)
+        if not self.kept:
+            raise InvalidData(
+                f"the start was not made by {self.ascent.name} over a stream: start from such a "
+                "solve, or from nothing (warm_start=False)"
+            )
+        for chunk, part, state in self._states():
+            old = {"weight": self.kept[chunk.number]["weight"]}
+            state.hot_start(state.duals.arrays() | old, same_weights)
+            self._keep(chunk, part, state)
+
+
+def _chunks_of(arrays: Arrays) -> dict[int, Arrays]:
+    """The arrays `chunk.k.name`, by k."""
+    kept: dict[int, Arrays] = {}
+    for name, array in arrays.items():
+        kind, _, rest = name.partition(".")
+        if kind == "chunk":
+            number, _, own = rest.partition(".")
+            kept.setdefault(int(number), {})[own] = array
+    return kept

@@ -1,0 +1,59 @@
+"""Examples of plain structures."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+
+from taut.errors import InvalidData
+from taut.structures._examples import Candidates, Example, same
+from taut.structures._sample_laws import check_plain_sample
+from taut.structures.base import Structure, bounded_argmax
+
+
+class PlainExample(Example):
+    features_name = "features"
+    structure: Structure
+
+    def __init__(
+        self, structure: Structure, i: int, x: Any, truth: Any, candidates: Candidates | None
+    ) -> None:
+        super().__init__(structure, i, truth, candidates)
+        self.x = x
+        self.before = copy.deepcopy((x, truth))
+
+    def enumerate_labels(self, n_features, rng):
+        if self.candidates is None:
+            self.labels = [self.truth, *self.found(n_features, rng)]
+        elif callable(self.candidates):
+            self.labels = [self.truth, *self.candidates(self.x)]
+        else:
+            raise InvalidData(
+                f"candidates is of type {type(self.candidates).__name__}: for a plain structure "
+                "give a function that returns the labels of an x"
+            )
+
+    def features(self, label):
+        return np.asarray(self.structure.features(self.x, label), dtype=np.float64)
+
+    def loss(self, label):
+        return float(self.structure.loss(self.truth, label))
+
+    def argmax(self, w, with_loss):
+        truth = (self.truth,) if with_loss else ()
+        label, error = bounded_argmax(self.structure, self.x, w, *truth)
+        return label, None, error
+
+    def complete(self, w):
+        complete = getattr(self.structure, "complete", None)
+        return complete and complete(self.x, self.truth, w)
+
+    def check_more(self, weights, scores, sizes, rng):
+        if hasattr(self.structure, "sample"):
+            check_plain_sample(self, weights)
+
+    def check_untouched(self):
+        if not same(self.before, (self.x, self.truth)):
+            self.fail("argmax, features or loss", "x or the truth is modified", "work on a copy")

@@ -1,0 +1,359 @@
+"""Several labels per visit: the step over them, merged planes, both forms, memory and streams."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from cases import STRUCTURES
+from reference import dual, solve_qp
+from taut import (
+    Checkpoint,
+    MulticlassSVM,
+    Problem,
+    Regularizer,
+    Status,
+    StreamedProblem,
+    load,
+    solve,
+)
+from taut.data import Stream, write_shards
+from taut.errors import InvalidData, InvalidType, MissingOracle
+from taut.plane_steps import sampled_steps
+from taut.planes import CAPACITY, N_PLANES, PlaneArrays
+from taut.solvers import DualCoordinate, MultiSample
+from taut.structures import Multiclass
+from test_online_cache import kind_of, part_of
+from test_solvers import assert_feasible, dual_point
+
+# One for each form of dual variables: weights of labels, means, labels, sparse psi.
+FORMS = ["multiclass-csr-cost-bias", "chain", "tags-compiled", "tags-plain"]
+DUAL = MultiSample(2, recentring=0.0)
+ONLINE = MultiSample(2, form="online")
+
+
+def block_of(coef, losses, gram):
+    """A block with planes of these coefficients, losses and inner products."""
+    places = np.zeros((1, 8), dtype=np.int64)
+    places[0, [N_PLANES, CAPACITY]] = len(coef)
+    return PlaneArrays(
+        places,
+        coef.copy(),
+        losses,
+        gram.ravel().copy(),
+        np.zeros(0, np.int32),
+        np.zeros((2, 3), int),
+    )
+
+
+class TestStep:
+    @given(count=st.integers(2, 7), size=st.integers(1, 5), seed=st.integers(0, 2**32 - 1))
+    @settings(max_examples=200, deadline=None)
+    def test_is_never_worse_than_full_weight_on_the_argmax(self, count, size, seed):
+        rng = np.random.default_rng(seed)
+        psi = rng.normal(size=(count, size)) * rng.choice([0.0, 0.1, 1.0, 10.0], size=(count, 1))
+        losses, stiffness = rng.uniform(0.0, 2.0, count), rng.choice([0.5, 1.0, 8.0])
+        weight, w = rng.choice([0.1, 1.0, 30.0]), rng.normal(size=size)
+        psi[0], losses[0] = 0.0, 0.0
+        before = weight * rng.dirichlet(np.full(count, 0.5))
+        violation = losses - psi @ w
+        planes, change = block_of(before, losses, psi @ psi.T), np.zeros(2 * count)
+
+        def gain(coef):
+            moved = coef - before
+            return violation @ moved - 0.5 / stiffness * np.sum((moved @ psi) ** 2)
+
+        loss, length = sampled_steps(planes, 0, violation.copy(), stiffness, count, change)
+        coef, moved = planes.coef, change[:count]
+        scale = 1.0 + weight * np.abs(violation).max() + np.sum(psi**2) * weight**2
+        assert coef.min() >= 0.0
+        assert_allclose(coef.sum(), weight, rtol=1e-10)
+        assert_allclose(moved, coef - before, atol=1e-10 * weight)
+        assert_allclose(loss, moved @ losses, atol=1e-9 * scale)
+        assert_allclose(length, np.sum((moved @ psi) ** 2), atol=1e-9 * scale)
+        full = np.where(np.arange(count) == violation.argmax(), weight, 0.0)
+        assert gain(coef) >= max(gain(full), 0.0) - 1e-9 * scale
+
+
+def parts_of(case, size):
+    n = case.n_blocks
+    return [part_of(case, np.arange(k, min(k + size, n))) for k in range(0, n, size)]
+
+
+def same_history(first, second):
+    assert_array_equal(first.w, second.w)
+    assert_array_equal(first.history["dual"], second.history["dual"])
+    assert first.certificate.primal == second.certificate.primal
+
+
+def test_all_labels_are_dual_coordinate_ascent():
+    """With all labels in each sample the step is the exact one."""
+    problem = STRUCTURES["multiclass-cost"].problem()
+    options = {"tol": 1e-9, "max_iter": 50, "random_state": 3}
+    plain = DualCoordinate(shrink=0.0, recentring=0.0)
+    same_history(
+        solve(problem, MultiSample(recentring=0.0), **options), solve(problem, plain, **options)
+    )
+
+
+@pytest.mark.parametrize("sampler", ["argmax", "top", "random", "diverse", "all"])
+@pytest.mark.parametrize("form", ["dual", "online"])
+def test_samplers_lead_to_the_optimum(sampler, form):
+    case = STRUCTURES["multiclass-csr-cost-bias"]
+    best, *_ = solve_qp(*case.reference, np.ones(case.n_blocks), rtol=1e-7)
+    solver = MultiSample(3, sampler, form)
+    result = solve(case.problem(), solver, tol=2e-2, max_iter=3000, random_state=0)
+    assert result.certificate.status is Status.CONVERGED
+    assert result.certificate.dual <= best * (1.0 + 1e-9)
+    assert result.certificate.primal >= best * (1.0 - 1e-9)
+
+
+def test_more_samples_gain_more_in_a_pass():
+    """In sequence and without a centre, after the first pass, where both begin alike."""
+    problem = STRUCTURES["multiclass-cost"].problem(C=3.0)
+    duals = [
+        solve(problem, MultiSample(k, shuffle=False, recentring=0.0), max_iter=2).history["dual"][0]
+        for k in (1, 2, 4)
+    ]
+    assert duals == sorted(duals)
+    assert duals[0] < duals[-1]
+
+
+@pytest.mark.parametrize("structure", ["multiclass-csr-cost-bias", "chain", "tags-plain"])
+def test_merged_planes_do_not_grow(structure):
+    problem = STRUCTURES[structure].problem()
+    sizes = []
+
+    def watch(record):
+        arrays = state.arrays()
+        own = ("mean", "psi_size", "coef")
+        sizes.append(sum(arrays[name].size for name in own if name in arrays))
+
+    class Watched(MultiSample):
+        def init(self, problem, rng):
+            nonlocal state
+            state = super().init(problem, rng)
+            return state
+
+    state = None
+    solve(problem, Watched(2, recentring=0.0), tol=0.0, max_iter=12, callbacks=[watch])
+    assert max(sizes[3:]) <= 2 * max(sizes[:3])
+
+
+@pytest.mark.parametrize("structure", FORMS)
+class TestDualPoint:
+    def test_is_feasible_and_certified(self, structure):
+        case = STRUCTURES[structure]
+        weights = 2.0 * (0.5 + np.arange(case.n_blocks) % 3)
+        problem = case.problem(2.0, weights / 2.0)
+        result = solve(problem, DUAL, tol=1e-3, max_iter=4000, random_state=0)
+        assert result.certificate.status is Status.CONVERGED
+        alphas = dual_point(case, result.state)
+        if "mean" in result.state:  # of weight 1
+            alphas = [weight * alpha for weight, alpha in zip(weights, alphas, strict=True)]
+        assert_feasible(case, alphas, weights)
+        value = dual(alphas, *case.reference)
+        assert value <= result.certificate.dual * (1.0 + 1e-9)
+        assert result.certificate.dual - value <= result.certificate.gap + 1e-9
+
+    def test_never_falls_without_a_centre(self, structure):
+        duals = solve(STRUCTURES[structure].problem(), DUAL, max_iter=60).history["dual"]
+        assert (np.diff(duals) >= -1e-12 * np.abs(duals[1:])).all()
+
+
+@pytest.mark.parametrize("size", [1, 4])
+@pytest.mark.parametrize("structure", FORMS)
+class TestStream:
+    """Chunks of any size, down to one example, in sequence: the same numbers as in memory."""
+
+    def source(self, structure, size):
+        case = STRUCTURES[structure]
+        return Stream(parts_of(case, size), kind=kind_of(case))
+
+    @pytest.mark.parametrize(
+        "solver",
+        [
+            MultiSample(2, form="online", shuffle=False),
+            MultiSample(2, shuffle=False),
+            MultiSample(2, "random", shuffle=False, recentring=0.0),
+            MultiSample(shuffle=False, recentring=0.0),
+        ],
+        ids=["online", "dual", "random", "all"],
+    )
+    def test_equals_memory(self, structure, size, solver):
+        if solver.sampler == "random" and structure == "tags-compiled":
+            pytest.skip("its labels cannot be enumerated")
+        case, options = STRUCTURES[structure], {"tol": 1e-2, "max_iter": 40, "random_state": 0}
+        streamed = StreamedProblem(case.structure, self.source(structure, size))
+        first, second = solve(case.problem(), solver, **options), solve(streamed, solver, **options)
+        assert_array_equal(first.history["oracle_calls"], second.history["oracle_calls"])
+        # Sums over chunks and over all blocks at once differ by rounding, where there are such.
+        rtol = 0.0 if solver.recentring == 0.0 else 1e-6
+        assert_allclose(first.w, second.w, rtol=rtol, atol=1e-9 * (rtol > 0.0))
+        assert_allclose(first.history["dual"], second.history["dual"], rtol=1e-6 if rtol else 1e-13)
+
+
+class TestChunked:
+    def problem(self, tmp_path, C=1.0):
+        case = STRUCTURES["multiclass-csr-cost-bias"]
+        X, y = case.data(np.arange(60) % case.n_blocks)
+        return case, StreamedProblem(
+            case.structure, write_shards(tmp_path / "set", X, y, chunk_size=700), C
+        )
+
+    def test_random_order_of_shards(self, tmp_path):
+        case, problem = self.problem(tmp_path)
+        results = [solve(problem, MultiSample(), tol=1e-5, random_state=s) for s in (0, 0, 1)]
+        same_history(*results[:2])
+        assert (results[0].history["dual"][:1] != results[2].history["dual"][:1]).all()
+        blocks = np.arange(60) % case.n_blocks
+        memory = solve(case.problem(blocks=blocks), tol=1e-6, random_state=0)
+        assert_allclose(results[0].certificate.primal, memory.certificate.primal, rtol=1e-4)
+
+    def test_resumes_exactly(self, tmp_path):
+        _, problem = self.problem(tmp_path)
+        options = {"tol": 1e-6, "random_state": 0}
+        whole = solve(problem, MultiSample(), max_iter=12, **options)
+        file = Checkpoint(tmp_path / "run", every=0.0)
+        solve(problem, MultiSample(), max_iter=5, checkpoint=file, **options)
+        resumed = solve(problem, MultiSample(), max_iter=12, checkpoint=file, **options)
+        same_history(whole, resumed)
+
+    @pytest.mark.parametrize("C", [1.0, 0.3, 5.0])
+    def test_hot_start(self, tmp_path, C):
+        _, problem = self.problem(tmp_path)
+        first = solve(problem, MultiSample(), tol=1e-5, random_state=0)
+        other = problem.with_factor(C)
+        again = solve(other, MultiSample(), tol=1e-5, random_state=0, start=first.state)
+        cold = solve(other, MultiSample(), tol=1e-5, random_state=0)
+        assert_allclose(again.certificate.primal, cold.certificate.primal, rtol=2e-5)
+        if C == 1.0:
+            assert again.certificate.passes <= 2
+
+    def test_hot_start_of_another_kind_is_refused(self, tmp_path):
+        _, problem = self.problem(tmp_path)
+        start = solve(problem, MultiSample(form="online"), max_iter=2).state
+        with pytest.raises(InvalidData, match="not made by multi_sample over a stream"):
+            solve(problem, MultiSample(), start=start)
+
+    def test_interrupted_pass_has_a_true_certificate(self, tmp_path):
+        _, problem = self.problem(tmp_path)
+        result = solve(problem, MultiSample(), tol=1e-9, time_limit=1e-9, random_state=0)
+        best = solve(problem, tol=1e-6, random_state=0).certificate
+        assert result.certificate.status is Status.TIME_LIMIT
+        assert result.certificate.dual <= best.primal
+        assert result.certificate.primal >= best.dual
+
+    @pytest.mark.parametrize("form", ["dual", "online"])
+    def test_stream_that_is_read_once(self, form):
+        case = STRUCTURES["multiclass-csr-cost-bias"]
+        source = Stream(iter(parts_of(case, 3)), kind="rows", classes=np.arange(4))
+        problem = StreamedProblem(case.structure, source)
+        result = solve(problem, MultiSample(form=form, shuffle=False), random_state=0)
+        assert result.certificate.status is Status.READ_ONCE
+        assert not result.certificate.exact
+        best, *_ = solve_qp(*case.reference, np.ones(case.n_blocks), rtol=1e-7)
+        assert result.certificate.dual <= best  # of all blocks, though each was seen once
+
+
+@pytest.mark.parametrize("form", ["dual", "online"])
+@pytest.mark.parametrize("structure", ["multiclass-cost", "chain", "tags-plain"])
+def test_priors_and_bounds(structure, form, rng):
+    case = STRUCTURES[structure]
+    n = case.problem().n_features
+    regularizer = Regularizer(
+        mean=0.3 * rng.normal(size=n),
+        precision=rng.uniform(0.5, 2.0, n),
+        nonneg=rng.random(n) < 0.5,
+    )
+    problem = Problem(case.structure, *case.data(), regularizer=regularizer)
+    best = solve(problem, tol=1e-7, random_state=0).certificate
+    result = solve(problem, MultiSample(2, form=form), tol=3e-2, max_iter=3000, random_state=0)
+    assert result.certificate.status is Status.CONVERGED
+    assert result.certificate.dual <= best.primal * (1.0 + 1e-9)
+    assert_allclose(problem.primal(result.w), result.certificate.primal, rtol=1e-10)
+
+
+def first_two(data, i, w, work, loss_weight, seed, found):
+    """The argmax, and the class beside it."""
+    best = 0
+    for k in range(1, 4):
+        cost = data[2][data[1][i]]
+        if work[k] + loss_weight * cost[k] > work[best] + loss_weight * cost[best]:
+            best = k
+    found[0, 0] = best
+    if found.shape[0] == 1:
+        return 1
+    found[1, 0] = (best + 1) % 4
+    return 2
+
+
+def argmax_and_truth(structure, x, w, truth, count):
+    return [structure.argmax(x, w, truth), truth][:count]
+
+
+class TestOwnSampler:
+    @pytest.mark.parametrize("form", ["dual", "online"])
+    def test_function(self, form):
+        for structure, sampler in (
+            ("multiclass-cost", first_two),
+            ("tags-plain", argmax_and_truth),
+        ):
+            problem = STRUCTURES[structure].problem()
+            solver = MultiSample(2, sampler, form)
+            result = solve(problem, solver, tol=3e-2, max_iter=2000, random_state=0)
+            assert result.certificate.status is Status.CONVERGED
+
+    def test_method_of_the_structure(self):
+        class Sampled(Multiclass):
+            sample = staticmethod(first_two)
+
+        case = STRUCTURES["multiclass"]
+        problem = Problem(Sampled(4), *case.data())
+        own = solve(problem, MultiSample(2), tol=1e-2, max_iter=2000, random_state=0)
+        given = solve(
+            case.problem(), MultiSample(2, first_two), tol=1e-2, max_iter=2000, random_state=0
+        )
+        assert_array_equal(own.w, given.w)
+
+    def test_cannot_be_stored_with_a_model(self, tmp_path):
+        X, y = STRUCTURES["multiclass"].data()
+        model = MulticlassSVM(solver=MultiSample(2, first_two), tol=0.1).fit(X, y)
+        with pytest.raises(InvalidType, match="cannot be stored"):
+            model.save(tmp_path / "model")
+
+    def test_settings_are_stored_with_a_model(self, tmp_path):
+        X, y = STRUCTURES["multiclass"].data()
+        solver = MultiSample(2, "top", "online", shuffle=False)
+        MulticlassSVM(solver=solver, tol=0.1).fit(X, y).save(tmp_path / "model")
+        assert load(tmp_path / "model").solver == solver
+
+
+def test_partial_fit_of_the_online_form(rng):
+    X = rng.normal(size=(300, 5))
+    y = (X @ rng.normal(size=(5, 3))).argmax(axis=1)
+    model = MulticlassSVM(solver=MultiSample(form="online"), random_state=0)
+    for k in range(0, 300, 50):
+        model.partial_fit(X[k : k + 50], y[k : k + 50], classes=[0, 1, 2])
+    assert model.score(X, y) > 0.9
+    with pytest.raises(InvalidData, match="partial_fit"):
+        MulticlassSVM(solver=MultiSample()).partial_fit(X, y)
+
+
+def test_sampler_that_the_structure_cannot_serve():
+    with pytest.raises(MissingOracle, match="CompiledTags"):
+        solve(STRUCTURES["tags-compiled"].problem(), MultiSample(2, "m_best"))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"form": "batch"}, "form = 'batch': give 'dual' or 'online'"),
+        ({"n_samples": 0}, "n_samples = 0"),
+        ({"form": "online", "recentring": 2.0}, "which has no centre"),
+    ],
+)
+def test_bad_options_are_refused(options, message):
+    with pytest.raises(InvalidData, match=message):
+        MultiSample(**options)
