@@ -12,7 +12,8 @@ from taut.errors import InvalidData
 from taut.planes import N_PLANES
 from taut.problem import Problem
 from taut.sampling import Argmax
-from taut.solvers._sequential import Sequential, SequentialState
+from taut.solvers._sequential import Sequential
+from taut.solvers._sequential_state import SequentialState
 from taut.solvers._visits import Step
 
 _TIES = 1e-300  # weight of losses that decides between equal scores only, as all are at w = 0

@@ -12,7 +12,8 @@ from taut._jit import kernel
 from taut.errors import InvalidData
 from taut.planes import N_PLANES
 from taut.problem import Problem
-from taut.solvers._sequential import Sequential, SequentialState
+from taut.solvers._sequential import Sequential
+from taut.solvers._sequential_state import SequentialState
 from taut.solvers._visits import Step
 
 
