@@ -46,6 +46,7 @@ from taut.solvers import (
     OneSlack,
     OnlineCache,
     PartialLinearization,
+    Subgradient,
 )
 from taut.structures import (
     Bags,
@@ -394,6 +395,9 @@ SOLVERS = {
     "n-slack": NSlack(),
     "n-slack-batch": NSlack(batch=3),
     "hard-negatives": HardNegatives(inner_gap=1e-9),
+    # Passive-aggressive steps and the perceptron do not converge to the optimum: their bounds are
+    # tested in test_sequential.py.
+    "subgradient": Subgradient(),
 }
 
 #: Relative gaps that solvers reach in some thousand passes, where they are slow in the end.
@@ -405,10 +409,11 @@ REACH = {
     "frank-wolfe-batch": 2e-3,
     "multi-sample": 1e-3,
     "multi-sample-2": 2e-3,
+    "subgradient": 1e-2,
 }
 
 #: Those of them that work on labels, and need no means.
-BY_LABELS = ("frank-wolfe", "multi-sample", "multi-sample-2")
+BY_LABELS = ("frank-wolfe", "multi-sample", "multi-sample-2", "subgradient")
 
 #: Structures for solvers that work with few forms of dual variables: compiling for all takes long.
 SOME = (

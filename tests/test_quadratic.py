@@ -110,3 +110,18 @@ def test_the_conjugate_is_the_maximum(bounded, rng):
     values = trials @ U - 0.5 * ((trials - shift) ** 2).sum(axis=1)
     assert values.max() <= quadratic.conjugate(U)
     assert values.max() >= quadratic.conjugate(U) - 0.1
+
+
+@laws
+@given(quadratics(), VECTORS, STRENGTHS)
+def test_multiples_of_the_dual_vector(made, v, factor):
+    quadratic, shift, lower = made
+    U, again = np.empty(N), v.copy()
+    quadratic.dual_vector(v, factor, U)
+    assert_allclose(U, factor * (v - shift))
+    scale = size(U, v, shift)
+    value, slope = quadratic.along(v, factor)
+    close(value, conjugate(U, shift, lower), scale=scale)
+    close(slope, (v - shift) @ np.maximum(shift + U, lower), scale=scale)
+    quadratic.rescale(again, factor)
+    close(again, shift + U, scale=scale)

@@ -228,7 +228,8 @@ class Run:
     def settle_for_estimates(self) -> None:
         """The bounds of what has been seen, where it cannot be looked at again."""
         self.best_dual, _ = self.true_dual()
-        self.best_primal, self.best_w = max(self.state.primal, self.best_dual), self.state.w.copy()
+        self.best_primal = max(self.state.primal, self.best_dual)
+        self.best_w = self.state.outcome.copy()
         self.penalty = self.problem.quadratic.value(self.wide(self.best_w))
 
     def worth_verifying(self, gap: float, primal: float) -> bool:
@@ -260,8 +261,10 @@ class Run:
             if primals[name] < self.best_primal:
                 self.best_primal, self.best_w = primals[name], w
                 self.penalty = self.problem.quadratic.value(v)
-            # The other is rarely better by much: ask for it only where it could decide.
-            if not self.tol < relative(primals[name], dual) <= 2 * self.tol:
+            # The other is rarely better by much: ask for it only where it could decide. Where w
+            # moves by rules of its own it may be, and in the end both are asked for.
+            decides = self.tol < relative(primals[name], dual) <= 2 * self.tol
+            if not decides and (self.state.follows or not exact):
                 break
         self.better = min(primals, key=lambda name: primals[name])
         if not exact and relative(self.best_primal, dual) <= max(1.1 * self.tol, _PRECISION):

@@ -106,7 +106,8 @@ class OnlineRun:
     ----------
     problem : StreamedProblem
         Over a `taut.data.inflow.Inflow`.
-    solver : OnlineCache
+    solver : Solver
+        One that `can_be_fed`.
     tol : float
     random_state : int or Generator, optional
     """

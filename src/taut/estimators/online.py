@@ -58,7 +58,7 @@ class OnlineEstimator(StructuralEstimator):
     _parts_of: ClassVar[str] = "rows"
 
     def __getstate__(self) -> dict[str, Any]:
-        # The cache of partial_fit is bound to this process; the model is not.
+        # The state of partial_fit is bound to this process; the model is not.
         return {name: value for name, value in super().__getstate__().items() if name != "_online"}
 
     def _plan(self, source: Source) -> Plan:
@@ -93,7 +93,7 @@ class OnlineEstimator(StructuralEstimator):
     ) -> Self:
         """Go on learning with more data, which need not be kept.
 
-        What was learned from the data of earlier calls stays, in the cache of the solver; `fit`
+        What was learned from the data of earlier calls stays in the state of the solver; `fit`
         begins anew, and so does a model that was copied, pickled or saved. Parameters are those of
         the first call. The certificate is an estimate, since the data cannot be looked at again.
 

@@ -96,6 +96,11 @@ class DualState(ABC):
         """D, where `conjugate` is g* of the dual vector that w belongs to."""
         return self.loss_sum - conjugate
 
+    @property
+    def outcome(self) -> np.ndarray:
+        """What a run ends with where nothing can be verified, because the data are gone: w."""
+        return self.w
+
     def wake(self) -> None:
         """The gap that the passes reported was too small: look at all blocks in the next one."""
 

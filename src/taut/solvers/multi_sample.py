@@ -23,7 +23,8 @@ from taut.solvers._block_duals import (
     PythonDual,
 )
 from taut.solvers._chunked import ChunkedState
-from taut.solvers._sequential import Sequential, SequentialState
+from taut.solvers._sequential import Sequential
+from taut.solvers._sequential_state import SequentialState
 from taut.solvers._visits import ExactVisits, Step, Visits
 from taut.solvers.base import KeepGoing, PassReport, Solver
 from taut.streamed import StreamedProblem

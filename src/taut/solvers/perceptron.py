@@ -12,7 +12,8 @@ from taut.errors import InvalidData
 from taut.planes import N_PLANES
 from taut.problem import Problem
 from taut.sampling import Argmax
-from taut.solvers._sequential import Sequential, SequentialState
+from taut.solvers._sequential import Sequential
+from taut.solvers._sequential_state import SequentialState
 from taut.solvers._visits import Step
 
 _TIES = 1e-300  # weight of losses that decides between equal scores only, as all are at w = 0
@@ -53,7 +54,41 @@ def mistake_step(planes, i, violation, stiffness, max_steps, change):
 
 @dataclass
 class Perceptron(Sequential):
-    """The averaged structured perceptron."""
+    """The averaged structured perceptron (Collins, 2002).
+
+    Problem: none that it solves; w is judged by 1/2 |w|^2 + sum_i C_i hinge_i(w).
+    Given: an argmax for each block, without losses. Comes out: w, the average of w over all visits,
+    a feasible dual point.
+
+    A visit of block i predicts its label; if that has a loss, w += C_i psi. Of labels with the same
+    score the one with the largest loss is predicted, where the structure is compiled: at w = 0
+    every block is mistaken. C changes the length of w, and no prediction.
+
+    Cost per pass: one argmax per block; one thread, whatever `n_jobs` is.
+    Memory: a few vectors of the length of w; nothing per block.
+    Certificate: exact, and not small as a rule: the dual point is the best multiple of the sum of
+    all steps that no block's C_i forbids. The run ends where a pass makes no step, as it comes to
+    on separable data, whatever the gap. Estimates between passes see the violation of predicted
+    labels only, and are too low.
+    Data that can be read once, and `partial_fit`: the average, with such estimates.
+
+    Parameters
+    ----------
+    shuffle : bool, default=True
+        Random order: of the blocks in memory; of the chunks of a source, where it allows that, and
+        of the blocks in each. Else in sequence.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taut import Problem, solve
+    >>> from taut.solvers import Perceptron
+    >>> from taut.structures import Multiclass
+    >>> problem = Problem(Multiclass(2), np.eye(2), np.array([0, 1]), C=1.0)
+    >>> result = solve(problem, Perceptron(), random_state=0)
+    >>> result.certificate.status.name, problem.data.predict(result.w).tolist()
+    ('SETTLED', [0, 1])
+    """
 
     name: ClassVar[str] = "perceptron"
     sampler = Prediction()

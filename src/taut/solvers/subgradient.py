@@ -12,7 +12,8 @@ from taut._jit import kernel
 from taut.errors import InvalidData
 from taut.planes import N_PLANES
 from taut.problem import Problem
-from taut.solvers._sequential import Sequential, SequentialState
+from taut.solvers._sequential import Sequential
+from taut.solvers._sequential_state import SequentialState
 from taut.solvers._visits import Step
 
 
@@ -29,7 +30,47 @@ def full_step(planes, i, violation, stiffness, max_steps, change):
 
 @dataclass
 class Subgradient(Sequential):
-    """Stochastic subgradient descent with step 1 / (lambda t)."""
+    """Stochastic subgradient descent with steps 1 / (lambda t): Pegasos.
+
+    Problem: min_w 1/2 |w|^2 + sum_i C_i max(0, max_y loss_i(y) - <w, psi_i(y)>).
+    Given: a loss-augmented argmax for each block. Comes out: w, an average of w, a feasible dual
+    point.
+
+    Pegasos (Shalev-Shwartz, Singer and Srebro, 2007), for structures as of Ratliff, Bagnell and
+    Zinkevich (2007), with lambda = 1 / (n C): visit t shrinks w by (t - 1) / t and adds n C_i / t
+    times psi of the most violated label, if it violates. The label is found at the shrunken w, and
+    from the two hundredth visit on w shrinks once for each hundredth of the visits so far. The
+    average gives w after visit t a weight proportional to t (Lacoste-Julien, Schmidt and Bach,
+    2012).
+
+    Cost per pass: one loss-augmented argmax per block; one thread, whatever `n_jobs` is.
+    Memory: a few vectors of the length of w; nothing per block.
+    Certificate: exact. After k passes w itself is a feasible dual point: each block has put C_i / k
+    at most on each label that it found. The gap that passes report takes hinges as visits saw them.
+    Data that can be read once, and `partial_fit`: the average, with estimates; n is then the number
+    of blocks seen so far.
+
+    Parameters
+    ----------
+    projection : bool, default=False
+        Draw w back into the ball around the prior mean in which the optimum is known to lie, of
+        squared radius P(prior mean), whenever w shrinks. Needs one more reading of the data, and
+        cannot be had together with sign constraints.
+    shuffle : bool, default=True
+        Random order: of the blocks in memory; of the chunks of a source, where it allows that, and
+        of the blocks in each. Else in sequence.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taut import Problem, solve
+    >>> from taut.solvers import Subgradient
+    >>> from taut.structures import Multiclass
+    >>> problem = Problem(Multiclass(2), np.eye(2), np.array([0, 1]), C=1.0)
+    >>> result = solve(problem, Subgradient(), tol=0.01, random_state=0)
+    >>> round(result.certificate.primal, 2)
+    0.5
+    """
 
     name: ClassVar[str] = "subgradient"
     fades: ClassVar[bool] = True

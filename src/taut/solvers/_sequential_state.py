@@ -1,0 +1,207 @@
+"""The state of solvers that keep the sum of their visits (`taut.solvers._sequential`)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+
+import numpy as np
+
+from taut._jit import kernel
+from taut._lanes import aligned_zeros
+from taut.binding import CompiledData, PythonData
+from taut.errors import InvalidData
+from taut.problem import Problem
+from taut.solvers._turns import Pace
+from taut.solvers._visits import LOSS, Visits
+from taut.solvers.base import DualState
+from taut.streamed import StreamedProblem
+
+_COUNTS = ("visits", "first", "passes", "group", "seed", "number", "done")
+
+PartData = tuple[CompiledData | PythonData, np.ndarray]
+
+
+@kernel
+def _subtract(vector, other, factor):
+    for j in range(vector.shape[0]):
+        vector[j] -= factor * other[j]
+
+
+class Turn:
+    """The blocks of a part that are to be visited, in order."""
+
+    def __init__(self, visits: Visits, order: np.ndarray, weight: np.ndarray) -> None:
+        self.visits = visits
+        self.order = order
+        self.weight = weight
+
+
+class SequentialState(DualState):
+    """The sum of all visits, through w, and where in the data the next one is.
+
+    Attributes
+    ----------
+    scale : float
+        s: w is what the prior has and this times S.
+    share : float
+        sigma, of the dual point that was last appraised.
+    late : ndarray
+        The sum of all moves of S, each times the number of visits before it.
+    sums : ndarray
+        L; C_i times the hinges as seen in this pass; how many of its visits moved w.
+    n : int
+        Blocks with weight; 0 while it is not known.
+    visits, first : int
+        Visits so far, and before this pass.
+    passes : int
+        How often each block may have been visited: passes begun, and 1 where blocks do not come
+        again.
+    group : int
+        The count of visits up to which s stands still.
+    seed, number, done : int
+        Of the order of this pass; parts that it is through with; visits in the part at hand.
+    """
+
+    follows = False
+
+    def __init__(self, problem: Problem, w: np.ndarray, rng: np.random.Generator) -> None:
+        self.problem = problem
+        self.w = w
+        self.rng = rng
+        self.late = aligned_zeros(len(w), np.float64)
+        self.average = aligned_zeros(len(w), np.float64)
+        self.scratch = np.zeros(0)
+        self.sums = np.zeros(3)
+        self.scale = 1.0
+        self.share = 0.0
+        self.dual = 0.0
+        self.n = 0
+        self.radius = math.inf  # of S in the scale of w
+        self.visits = self.first = self.passes = 0
+        self.group = self.seed = self.number = self.done = 0
+        self.ended = True  # whether a pass is to begin
+        self.turn: Turn | None = None
+        self.reader: Generator[PartData] | None = None
+        self.pace = Pace()
+
+    # What the loop asks for
+
+    @property
+    def loss_sum(self) -> float:
+        """sigma L."""
+        return float(self.share * self.sums[LOSS])
+
+    @property
+    def outcome(self):
+        """The average of w: the hinges that visits saw are those of its points."""
+        return self.average if self.visits else self.w
+
+    def dual_vector(self, U):
+        """sigma S."""
+        self.problem.quadratic.dual_vector(self.w, self.share / self.scale, U)
+
+    def dual_value(self, conjugate):
+        """D, as it was last appraised."""
+        return self.dual
+
+    def curvature(self):
+        """Not known, and of no use: there is no centre."""
+        return 0.0
+
+    def close(self):
+        """Stop reading. A part that does not come again is kept until it is through."""
+        reader, self.reader = self.reader, None
+        if reader is not None:
+            reader.close()
+        if not _goes_on(self.problem):
+            self.turn = None
+
+    # The dual point
+
+    def appraise(self) -> None:
+        """The best sigma that keeps the dual point feasible, and its dual value.
+
+        The dual is concave in sigma, and its slope is linear where w has no bounds: the root of the
+        line through the slopes at both ends is then the best, and a feasible choice in any case.
+        """
+        quadratic, loss = self.problem.quadratic, self.scale * self.sums[LOSS]
+        limit = 1.0 / (self.scale * max(self.passes, 1))  # of sigma / s, which multiplies w
+        conjugate, rise = quadratic.along(self.w, limit)
+        factor, end = limit, loss - rise
+        if end < 0.0:
+            begin = loss - quadratic.along(self.w, 0.0)[1]
+            factor = limit * begin / (begin - end) if begin > 0.0 else 0.0
+            conjugate, _ = quadratic.along(self.w, factor)
+        self.share = factor * self.scale
+        self.dual = float(factor * loss - conjugate)
+
+    def shrink(self, factor: float) -> None:
+        """Multiply the weights of all visits so far."""
+        self.problem.quadratic.rescale(self.w, factor)
+        self.late *= factor
+        self.sums[LOSS] *= factor
+
+    def rescale(self, scale: float) -> None:
+        """Let w have another scale."""
+        if scale != self.scale:
+            self.problem.quadratic.rescale(self.w, scale / self.scale)
+            self.scale = scale
+
+    def averaged(self, factor: float) -> np.ndarray:
+        """shift + factor times the sum of S after each visit; in memory that is used again."""
+        self.average[:] = self.w
+        self.problem.quadratic.rescale(self.average, factor * self.visits / self.scale)
+        _subtract(self.average, self.late, factor)
+        return self.average
+
+    # Saving
+
+    def arrays(self):
+        """Everything, as named arrays."""
+        return {
+            "w": self.w,
+            "late": self.late,
+            "scratch": self.scratch,
+            "sums": self.sums,
+            "scales": np.array([self.scale, self.share, self.dual, self.problem.C]),
+            "counts": np.array([self.ended, *(getattr(self, name) for name in _COUNTS)]),
+        }
+
+    def restore(self, arrays):
+        """Go on exactly where `arrays` were taken."""
+        for name in ("w", "late", "sums"):
+            getattr(self, name)[:] = arrays[name]
+        if len(arrays["scratch"]) == len(self.scratch):
+            self.scratch[:] = arrays["scratch"]
+        self.scale, self.share, self.dual, _ = arrays["scales"].tolist()
+        ended, *counts = arrays["counts"].tolist()
+        self.ended = bool(ended)
+        for name, count in zip(_COUNTS, counts, strict=True):
+            setattr(self, name, count)
+
+    def hot_start(self, arrays, same_weights):
+        """All visits of another solve of the same blocks, with weights in the same proportions."""
+        if "counts" not in arrays or "late" not in arrays:
+            raise InvalidData(
+                "the start was made by a solver that keeps dual variables of its blocks: start "
+                "from a solve with a solver of this kind, or from nothing (warm_start=False)"
+            )
+        C = float(arrays["scales"][3])
+        same_proportions = self.problem.with_factor(C).weight_digest
+        if arrays["weight_digest"].tobytes() != same_proportions:
+            raise InvalidData(
+                "the start has sample weights in other proportions, and it is not known what each "
+                "block has got: start from a solve with the same sample weights and any C, or from "
+                "nothing (warm_start=False)"
+            )
+        self.restore(arrays)
+        self.group = self.visits  # another rule for s may hold from here on
+        if not same_weights:
+            self.shrink(self.problem.C / C)
+        self.appraise()
+
+
+def _goes_on(problem: Problem) -> bool:
+    """Whether blocks come in that do not come again."""
+    return isinstance(problem, StreamedProblem) and problem.source.goes_on
