@@ -301,7 +301,7 @@ def test_callbacks_are_closed_after_each_part():
 @pytest.mark.parametrize("solver", ["dual_coordinate", DualCoordinate()])
 def test_solvers_that_need_all_data_are_refused(name, solver):
     case = CASES[name]
-    with pytest.raises(InvalidData, match="needs all data at once: use 'auto' or 'online_cache'"):
+    with pytest.raises(InvalidData, match=r"needs all data at once.*one of .*'online_cache'"):
         case.new(solver=solver).partial_fit(case.X, case.y)
     with pytest.raises(InvalidData, match=r"needs all data in memory.*'online_cache'"):
         case.new(solver=solver).fit(stream(name))
