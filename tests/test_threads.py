@@ -183,9 +183,9 @@ def growths(monkeypatch):
     """Into how many shares the pools grew, each time."""
     seen, grow = [], Planes.grow
 
-    def spy(self, n_shares=1):
+    def spy(self, n_shares=1, wanted=1):
         seen.append(n_shares)
-        grow(self, n_shares)
+        grow(self, n_shares, wanted)
 
     monkeypatch.setattr(Planes, "grow", spy)
     return seen

@@ -11,6 +11,7 @@ from __future__ import annotations
 from taut._jit import helper, kernel
 from taut.planes import N_PLANES, SLOT, gram_of
 
+_TIED = 1e-13  # of a violation: a difference that rounding explains
 _LEAST = 1e-13  # of a block's weight: a plane with less is given up, so that planes stay few
 
 
@@ -32,13 +33,19 @@ def _outcome(planes, i, change):
 
 @helper
 def _ends(coef, violation, count):
-    """The most violated plane, and the least violated one that has weight."""
+    """The most violated plane, and the least violated one that has weight.
+
+    Of planes that only rounding tells apart, as after an exact step between them, the first: or how
+    the code was compiled would decide.
+    """
     up = 0
     down = -1
     for q in range(count):
-        if violation[q] > violation[up]:
+        if violation[q] > violation[up] + _TIED * (1.0 + abs(violation[up])):
             up = q
-        if coef[q] > 0.0 and (down < 0 or violation[q] < violation[down]):
+        if coef[q] > 0.0 and (
+            down < 0 or violation[q] < violation[down] - _TIED * (1.0 + abs(violation[down]))
+        ):
             down = q
     return up, down
 

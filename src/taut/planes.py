@@ -247,8 +247,9 @@ class Planes:
         many more planes.
         """
         places = self.arrays.places
-        # Room is doubled until what is wanted fits, so it may become twice of that.
-        room = 2 * np.maximum(places[:, CAPACITY], places[:, N_PLANES] + wanted)
+        room = 2 * places[:, CAPACITY]
+        while (room < places[:, N_PLANES] + wanted).any():
+            room = np.where(room < places[:, N_PLANES] + wanted, 2 * room, room)
         doubled = _needs(places, room).max(axis=0)
         spare = _needs(places).sum(axis=0) // 2 + n_shares * doubled
         everything = np.arange(len(places))

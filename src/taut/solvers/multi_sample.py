@@ -48,8 +48,7 @@ class _Choice:
 
     def of(self, data: CompiledData | PythonData) -> tuple[Sampler, int]:
         """The sampler for data, and how many labels to ask it for."""
-        sampler = as_sampler(self.sampler, data)
-        return sampler, sampler.n_labels(data, self.n_samples or _SAMPLES)
+        return as_sampler(self.sampler, data), self.n_samples or _SAMPLES
 
 
 @dataclass
@@ -70,10 +69,15 @@ class _Merging(BlockAscent):
             return EnumeratedDual(data, weight, n_jobs)
         sampler, count = self.choice.of(data)
         if isinstance(data, PythonData):
-            return PythonDual(data, weight, 1, sampled_steps, count + 1, sampler, count, True)
+            return PythonDual(
+                data, weight, n_jobs, sampled_steps, count + 1, sampler=sampler, n_samples=count,
+                merges=True,
+            )  # fmt: skip
         if data.oracles.expect is not None:
             return MergedDual(data, weight, n_jobs, sampler, count)
-        return LabelledDual(data, weight, n_jobs, sampled_steps, count + 1, sampler, count)
+        return LabelledDual(
+            data, weight, n_jobs, sampled_steps, count + 1, sampler=sampler, n_samples=count
+        )
 
 
 @dataclass
@@ -110,7 +114,7 @@ class _Online(Sequential):
     @property
     def step(self) -> Step:
         """Towards the argmax, then between all labels of the visit."""
-        return Step(sampled_steps)
+        return Step(sampled_steps, max_steps=1 + self.n_labels)
 
     def visits_of(self, data: CompiledData | PythonData, state: SequentialState) -> Visits:
         """Visits with as many labels as were asked for."""

@@ -206,6 +206,6 @@ class BatchMarginalDual(MarginalDual):
             step = max(stiffness * slope / square, 0.0)
         self.means += self.means.dtype.type(step) * self.deltas
         w += w.dtype.type(step / stiffness) * self.move
-        sums += step * loss, step**2 * square
+        sums[:2] += step * loss, step**2 * square
         self.move[:] = 0.0
         self.slopes[:] = 0.0

@@ -217,6 +217,8 @@ class MergedDual(MeanDual):
     ) -> None:
         self.sampler = sampler
         self.wanted = sampler.n_labels(data, n_samples)
+        # Not by what these blocks have: the same blocks in other parts are to make the same steps.
+        self.max_steps = _FIRST + n_samples
         super().__init__(data, weight, n_jobs)
         blocks = data.blocks
         data.kernel(_true_means)(
@@ -242,7 +244,7 @@ class MergedDual(MeanDual):
         blocks = self.data.blocks
         self.data.kernel(_merging_pass(self.sampler.make))(
             self.local_data[number], blocks.offsets, blocks.truth, order, self.weight, worker,
-            stiffness, _FIRST + self.wanted, self.seed, self.offsets, self.means,
+            stiffness, self.max_steps, self.seed, self.offsets, self.means,
             self.samples[number], self.buffers[number], gap, sums,
         )  # fmt: skip
         return order[:0]
