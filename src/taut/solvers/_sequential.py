@@ -66,6 +66,8 @@ class Sequential(Solver[SequentialState]):
     shuffle : bool
         Random order: of the blocks in memory; of the chunks of a source, where it allows that, and
         of the blocks in each.
+    averaging : bool
+        Whether the average of w is looked at beside w.
     sampler : Sampler
         What finds labels.
     n_labels : int
@@ -75,6 +77,7 @@ class Sequential(Solver[SequentialState]):
     can_be_fed = True
     fades: ClassVar[bool] = False
     shuffle: bool = True
+    averaging: bool = True
     sampler: Sampler = Argmax()
     n_labels: int = 1
 
@@ -93,6 +96,7 @@ class Sequential(Solver[SequentialState]):
         """S = 0."""
         data = problem.data
         state = SequentialState(problem, aligned_zeros(data.size, np.float64), rng)
+        state.averaging = self.averaging
         if self.step.uses_gram and isinstance(data, CompiledData) and data.oracles.inner is None:
             state.scratch = aligned_zeros(data.size, np.float64)
         if self.fades and problem.repeatable:
@@ -230,7 +234,7 @@ class Sequential(Solver[SequentialState]):
     def _average(self, state: SequentialState) -> np.ndarray | None:
         """The mean of w over all visits; where it fades, later ones count in proportion to t."""
         t = state.visits
-        if t == 0:
+        if t == 0 or not self.averaging:
             return None
         return state.averaged(2.0 * (state.n or t) / (t * (t + 1.0)) if self.fades else 1.0 / t)
 

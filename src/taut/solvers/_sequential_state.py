@@ -71,6 +71,7 @@ class SequentialState(DualState):
         self.rng = rng
         self.late = aligned_zeros(len(w), np.float64)
         self.average = aligned_zeros(len(w), np.float64)
+        self.averaging = True
         self.scratch = np.zeros(0)
         self.sums = np.zeros(3)
         self.scale = 1.0
@@ -94,8 +95,8 @@ class SequentialState(DualState):
 
     @property
     def outcome(self):
-        """The average of w: the hinges that visits saw are those of its points."""
-        return self.average if self.visits else self.w
+        """The average of w, if there is one: the hinges that visits saw are those of its points."""
+        return self.average if self.visits and self.averaging else self.w
 
     def dual_vector(self, U):
         """sigma S."""

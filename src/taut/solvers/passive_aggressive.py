@@ -32,6 +32,8 @@ class PassiveAggressive(Sequential):
 
     Parameters
     ----------
+    averaging : bool, default=True
+        Look at the average of w as well, and end with the better of the two; else with w itself.
     shuffle : bool, default=True
         Random order: of the blocks in memory; of the chunks of a source, where it allows that, and
         of the blocks in each. Else in sequence.
@@ -50,6 +52,7 @@ class PassiveAggressive(Sequential):
 
     name: ClassVar[str] = "passive_aggressive"
 
+    averaging: bool = True
     shuffle: bool = True
 
     @property

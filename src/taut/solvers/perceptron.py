@@ -74,6 +74,8 @@ class Perceptron(Sequential):
 
     Parameters
     ----------
+    averaging : bool, default=True
+        Look at the average of w as well, and end with the better of the two; else with w itself.
     shuffle : bool, default=True
         Random order: of the blocks in memory; of the chunks of a source, where it allows that, and
         of the blocks in each. Else in sequence.
@@ -93,6 +95,7 @@ class Perceptron(Sequential):
     name: ClassVar[str] = "perceptron"
     sampler = Prediction()
 
+    averaging: bool = True
     shuffle: bool = True
 
     @property

@@ -56,6 +56,8 @@ class Subgradient(Sequential):
         Draw w back into the ball around the prior mean in which the optimum is known to lie, of
         squared radius P(prior mean), whenever w shrinks. Needs one more reading of the data, and
         cannot be had together with sign constraints.
+    averaging : bool, default=True
+        Look at the average of w as well, and end with the better of the two; else with w itself.
     shuffle : bool, default=True
         Random order: of the blocks in memory; of the chunks of a source, where it allows that, and
         of the blocks in each. Else in sequence.
@@ -76,6 +78,7 @@ class Subgradient(Sequential):
     fades: ClassVar[bool] = True
 
     projection: bool = False
+    averaging: bool = True
     shuffle: bool = True
 
     @property
