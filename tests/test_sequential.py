@@ -414,11 +414,11 @@ def test_read_once_ends_with_the_average(method):
 @pytest.mark.parametrize("once", [False, True])
 def test_without_averaging_w_is_what_comes_out(method, once):
     case = filled("multiclass")
-    source = stream(case, 7, 90, once=once)
     solver = FAMILY[method](averaging=False, shuffle=False)
-    result = run(StreamedProblem(case.structure, source), solver, 1)
+    problems = [StreamedProblem(case.structure, stream(case, 7, 90, once=once)) for _ in range(2)]
+    result = run(problems[0], solver, 1)
     assert_array_equal(result.w, case.problem().weights(run_of(result).state.w))
-    averaged = run(StreamedProblem(case.structure, stream(case, 7, 90)), in_sequence(method), 1)
+    averaged = run(problems[1], in_sequence(method), 1)
     assert_array_equal(run_of(averaged).state.w, run_of(result).state.w)
 
 
