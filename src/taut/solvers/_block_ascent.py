@@ -175,7 +175,7 @@ class CoordinateState(DualState):
 
 def draw_seed(rng: np.random.Generator) -> np.uint64:
     """A number, not zero, from which a pass draws its order and samples."""
-    return rng.integers(1, 2**62, dtype=np.uint64)
+    return rng.integers(1, 2**63, dtype=np.uint64)
 
 
 class BlockAscent(Solver[CoordinateState]):

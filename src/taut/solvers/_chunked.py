@@ -40,8 +40,8 @@ class ChunkedState(DualState):
         with closing(self.problem.parts(order)) as parts:
             for chunk, part in parts:
                 state = self._waken(chunk, part)
-                # As in memory, where a block's samples depend on the pass and on its number.
-                own_seed = seed + np.uint64(chunk.first)
+                # As in memory, where half the seed and the block's number decide about its samples.
+                own_seed = seed + np.uint64(2 * chunk.first)
                 report = self.ascent.go_through(state, own_seed, stiffness, keep_going)
                 self._keep(chunk, part, state)
                 if not self.measured:

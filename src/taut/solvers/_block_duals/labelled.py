@@ -56,7 +56,7 @@ def _visits(oracles, step, sample):
         and others that the sampler finds; the step. progress[0] is the next position.
         """
         w, work, values = worker.w, buffers.work, buffers.values
-        wanted = values.shape[0]
+        wanted, first_seed = values.shape[0], np.int64(seed >> np.uint64(1))
         violation, change, row = buffers.violation, buffers.change, buffers.row
         rounding = 100.0 * np.finfo(w.dtype).eps
         while progress[0] < order.shape[0]:
@@ -89,9 +89,7 @@ def _visits(oracles, step, sample):
                 worst = max(worst, value)
             if exact:
                 found = buffers.found[: wanted * size].reshape((wanted, size))
-                n_found = sample(
-                    data, i, w, work, 1.0, np.int64(seed) + i, buffers.room, found, values
-                )
+                n_found = sample(data, i, w, work, 1.0, first_seed + i, buffers.room, found, values)
                 # A label that is stored already comes back with the same value up to rounding.
                 bar = worst + rounding * (1.0 + abs(worst))
                 worst = max(worst, values[0] - base)

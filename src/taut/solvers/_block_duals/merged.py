@@ -129,7 +129,7 @@ def _visits(oracles, sample):
         """Visit blocks in order: samples, steps between all planes, and what is merged of them."""
         w, work = worker.w, buffers.work
         planes, violation, change = samples.planes, samples.violation, samples.change
-        wanted = samples.values.shape[0]
+        wanted, first_seed = samples.values.shape[0], np.int64(seed >> np.uint64(1))
         last = order.shape[0] - 1
         begin = 0
         while begin <= last:
@@ -144,7 +144,7 @@ def _visits(oracles, sample):
                 prepare(data, i, w, work)
                 base = score(data, i, w, work, own)
                 count = sample(
-                    data, i, w, work, 1.0, np.int64(seed) + i, samples.room, found, samples.values
+                    data, i, w, work, 1.0, first_seed + i, samples.room, found, samples.values
                 )
                 planes.places[0, N_PLANES] = _FIRST + count
                 planes.loss[_MERGED] = mean_loss(data, i, mean)

@@ -73,7 +73,7 @@ class PythonDual(PlaneDual):
         mean, worst = planes.coef[start : start + len(stored)] @ violation, max(violation)
         seen = self.weight[i] * worst - mean
         if exact:
-            rng = np.random.default_rng(int(self.seed) + int(i))
+            rng = np.random.default_rng(int(self.seed) // 2 + int(i))
             found, error = sampled_planes(self.data, i, w, self.sampler, self.wanted, rng)
             values = [loss - psi @ point for psi, loss in found]
             gap[i] = seen = self.weight[i] * max(values[0] + error, worst) - mean
