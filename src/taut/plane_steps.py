@@ -103,15 +103,16 @@ def _move_along(planes, i, violation, stiffness, vertex, limit, change):
     for q in range(count):
         total += coef[q]
         mean += coef[q] * violation[q]
-    # d = total e_vertex - coef, d'Gd through the product of G and coef.
+    # d = total e_vertex - coef, d'Gd through the product of G and coef; few planes have weight.
     curvature = total * total * gram[vertex, vertex]
     for q in range(count):
-        product = 0.0
-        for r in range(count):
-            product += gram[q, r] * coef[r]
-        curvature += coef[q] * product
-        if q == vertex:
-            curvature -= 2.0 * total * product
+        if coef[q] > 0.0 or q == vertex:
+            product = 0.0
+            for r in range(count):
+                product += gram[q, r] * coef[r]
+            curvature += coef[q] * product
+            if q == vertex:
+                curvature -= 2.0 * total * product
     slope = stiffness * (total * violation[vertex] - mean)
     share = limit
     if abs(slope) < abs(limit) * curvature:
@@ -183,9 +184,10 @@ def sampled_steps(planes, i, violation, stiffness, max_steps, change):
     count = planes.places[i, N_PLANES]
     toward_step(planes, i, violation, stiffness, max_steps, change)
     gram = gram_of(planes, i)
-    for q in range(count):
-        for r in range(count):
-            violation[q] -= gram[q, r] * change[r] / stiffness
+    for r in range(count):
+        if change[r] != 0.0:
+            for q in range(count):
+                violation[q] -= gram[r, q] * change[r] / stiffness
     rest = change[count:]
     for q in range(count):
         rest[q] = change[q]
