@@ -11,6 +11,7 @@ memory is what a process grew by after its imports; a first process compiles and
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -43,7 +44,7 @@ WAYS = {"memory": "#1f5fa8", "stream": "#c0392b"}
 
 
 def write(folder, rows):
-    """Rows, class numbers and costs, in files of their own."""
+    """Rows, class numbers and costs, in files of their own; in a process that may grow."""
     X, y, X_rest, y_rest, tree = generated(rows, CLASSES, FEATURES)
     np.concatenate([X, X_rest]).tofile(folder / "X")
     np.concatenate([y, y_rest]).tofile(folder / "y")
@@ -144,7 +145,10 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for rows, passes in ((100, 1), (options.rows, options.passes)):  # compiles, then counts
-            write(folder, rows)
+            # A process begins with the peak of the one that started it, which must stay small.
+            writer = multiprocessing.get_context("spawn").Process(target=write, args=(folder, rows))
+            writer.start()
+            writer.join()
             cells = {form: compare(folder, form, passes) for form in FORMS}
     versions = {package: version(package) for package in ("taut", "numpy", "numba")}
     results = {"versions": versions, "rows": options.rows, "passes": options.passes, "cells": cells}
