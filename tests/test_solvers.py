@@ -186,7 +186,7 @@ def block_point(case, state, i, place):
         if "psi_number" in state:  # the label is the number of a stored psi, perhaps a merged one
             stored = np.append(stored_psi(state, label[0]), [state["loss"][start + q], 1.0])
             shares, error = nnls(np.column_stack([psi, losses, np.ones(len(psi))]).T, stored)
-            assert error < 1e-10
+            assert error < 1e-14 * (1e4 + np.abs(psi).max())
             alpha += state["coef"][start + q] * shares / shares.sum()
             continue
         differs = np.abs(case.labels(i) - label).sum(axis=1)
