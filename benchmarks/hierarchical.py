@@ -280,6 +280,7 @@ def plot(cells, methods, path):
         right.set_ylabel("test loss")
         for axis in (left, right):
             axis.set(xscale="log", yscale="log", title=f"{name}, C = {cell['C']:g}")
+            axis.xaxis.set_minor_formatter(NullFormatter())
             axis.title.set_fontsize(10)
             axis.grid(alpha=0.25, which="both")
             axis.tick_params(labelsize=8, which="both")
