@@ -154,6 +154,20 @@ def test_merged_planes_do_not_grow(structure):
     assert max(sizes[3:]) <= 2 * max(sizes[:3])
 
 
+def test_merged_planes_without_inner_products():
+    """Lengths of means alone are not enough: inner products are made from scores."""
+
+    class OnlyLengths(Multiclass):
+        inner = exact_step = add_change = None
+
+    case = STRUCTURES["multiclass"]
+    options = {"tol": 1e-2, "max_iter": 2000, "random_state": 0}
+    result = solve(Problem(OnlyLengths(4), *case.data()), DUAL, **options)
+    best, *_ = solve_qp(*case.reference, np.ones(case.n_blocks), rtol=1e-7)
+    assert result.certificate.status is Status.CONVERGED
+    assert result.certificate.dual <= best * (1.0 + 1e-9) <= result.certificate.primal * 1.000001
+
+
 @pytest.mark.parametrize("structure", FORMS)
 class TestDualPoint:
     def test_is_feasible_and_certified(self, structure):

@@ -115,7 +115,8 @@ class MeanDual(BlockDual):
             self.means = means
 
     def _buffers(self, dtype: type, number: int) -> MeanBuffers:
-        blocks, by_scores = self.data.blocks, self.data.oracles.mean_square is None
+        blocks, oracles = self.data.blocks, self.data.oracles
+        by_scores = oracles.mean_square is None or oracles.inner is None
         return MeanBuffers(
             data=self.data.local_data(dtype, bounds=False, number=number),
             work=aligned_zeros(blocks.work_size, dtype),
