@@ -23,6 +23,10 @@ class InvalidStructure(TautError, ValueError):
     """A structure breaks a law, e.g. its argmax is not the argmax."""
 
 
+class CrossedBounds(InvalidStructure):
+    """A lower bound on the objective lies above a value of it, so that one of the two is wrong."""
+
+
 class MissingOracle(InvalidStructure):
     """A solver needs an oracle that the structure does not have."""
 

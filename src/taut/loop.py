@@ -15,6 +15,7 @@ from taut._jit import kernel
 from taut._lanes import aligned_zeros
 from taut.centre import MovingCentre
 from taut.checkpoint import CheckpointFile
+from taut.errors import CrossedBounds, InvalidData
 from taut.interrupts import catch_interrupt
 from taut.problem import Problem
 from taut.result import (
@@ -43,6 +44,8 @@ _PATIENCE = 20  # verifications without gain before precision is blamed
 _STAGNANT = 60  # passes without a gain of 2 % before single precision is blamed
 _SINGLE = 1e-5  # relative gaps below this are beyond w in single precision
 _DRIFT = 50  # parts after which the rounding of single precision has added up in w
+_CROSSING = 1e-10  # relative excess of dual over primal that is no proof of a fault
+_LIMITS = (Status.MAX_ITER, Status.TIME_LIMIT)  # that would not have been met without rounding
 _TRUST = (1e-3, 10.0)  # bounds of true over estimated gap: one wrong estimate is no lasting verdict
 
 
@@ -51,6 +54,15 @@ def _blend(average, w, rate):
     """Average += rate (w - average)."""
     for j in range(w.shape[0]):
         average[j] += rate * (w[j] - average[j])
+
+
+def check_numbers(value: float) -> None:
+    """Refuse to go on with numbers that are none."""
+    if not math.isfinite(value):
+        raise InvalidData(
+            f"a bound on the objective is {value}: numbers became too large to compute with; scale "
+            "the features, or lower C and sample_weight"
+        )
 
 
 class Run:
@@ -66,7 +78,7 @@ class Run:
         self.state = solver.init(problem, rng)
         self.centre = MovingCentre(self.state.w, problem.quadratic)
         self.scratch: np.ndarray | None = None
-        U = self.centre.U if self.state.at_zero else self.true_dual()[1]
+        U = self.centre.U if self.state.at_zero else self.summed_up()
         self.centre.place(U, self.state.w)
         self.average: np.ndarray | None = None  # of w, from the third complete pass on
         self.alignment = 1.0
@@ -87,6 +99,7 @@ class Run:
         self.best_primal = math.inf
         self.penalty = 0.0  # the regulariser's part of it
         self.best_dual = -math.inf
+        self.primal_rounding = self.dual_rounding = 0.0  # how far it may have moved the two
         self.verified_gap = math.inf
         self.fruitless = 0
         self.least_gap, self.stagnant = math.inf, 0
@@ -98,7 +111,7 @@ class Run:
         """Begin at the dual point of another solve; under the same weights also at its best w."""
         same_weights = start[WEIGHTS].tobytes() == self.problem.weight_digest
         self.state.hot_start(start, same_weights)
-        _, U = self.true_dual()
+        U = self.summed_up()
         if self.solver.recentring == "auto" and not same_weights:
             self.centre.hot_start(start["best_w"], self.state.curvature())
         self.place(U)
@@ -161,7 +174,8 @@ class Run:
                 status = Status.READ_ONCE if status is Status.MAX_ITER else status
             elif status not in (Status.CONVERGED, Status.STALLED):
                 self.verify()
-                status = self.verdict() or status
+                hopeless = status in _LIMITS and self.relative_rounding > self.tol
+                status = self.verdict() or (Status.STALLED if hopeless else status)
         self.seconds = time.perf_counter() - began
         return status
 
@@ -173,7 +187,7 @@ class Run:
         if (report.stuck or drifts) and self.state.w.dtype != np.float64:
             if report.stuck:
                 self.widen()
-            self.place(self.true_dual()[1])
+            self.place(self.summed_up())
             self.summed = self.parts
         self.recentres = report.recentre
         self.oracle_calls += report.oracle_calls
@@ -181,6 +195,7 @@ class Run:
         conjugate, excess, moved = self.centre.survey(w)
         dual = self.state.dual_value(conjugate)
         gap = report.gap + excess
+        check_numbers(dual)
         self.alignment = moved / report.movement if report.movement > 0.0 else 1.0
         if report.over:
             self.stagnant = 0 if gap < 0.98 * self.least_gap else self.stagnant + 1
@@ -227,7 +242,7 @@ class Run:
 
     def settle_for_estimates(self) -> None:
         """The bounds of what has been seen, where it cannot be looked at again."""
-        self.best_dual, _ = self.true_dual()
+        self.take_dual(self.summed_up())
         self.best_primal = max(self.state.primal, self.best_dual)
         self.best_w = self.state.outcome.copy()
         self.penalty = self.problem.quadratic.value(self.wide(self.best_w))
@@ -247,7 +262,8 @@ class Run:
         """
         exact = dual is None
         if dual is None:
-            dual, _ = self.true_dual()
+            self.take_dual(self.summed_up())
+            dual = self.best_dual
         dual = max(dual, self.best_dual)
         candidates = {"w": self.state.w}
         if self.average is not None:
@@ -256,40 +272,73 @@ class Run:
         for name in sorted(candidates, key=lambda name: name != self.better):
             w = candidates[name]
             v = self.wide(w)
-            primals[name] = self.problem.primal_at(v)
+            primals[name], rounding = self.problem.primal_bound(v)
+            check_numbers(primals[name])
             self.oracle_calls += self.problem.n_blocks
             if primals[name] < self.best_primal:
-                self.best_primal, self.best_w = primals[name], w
+                self.best_primal, self.primal_rounding, self.best_w = primals[name], rounding, w
                 self.penalty = self.problem.quadratic.value(v)
             # The other is rarely better by much: ask for it only where it could decide. Where w
             # moves by rules of its own it may be, and in the end both are asked for.
-            decides = self.tol < relative(primals[name], dual) <= 2 * self.tol
+            decides = self.tol < self.relative_to(dual, primals[name]) <= 2 * self.tol
             if not decides and (self.state.follows or not exact):
                 break
         self.better = min(primals, key=lambda name: primals[name])
         if not exact and relative(self.best_primal, dual) <= max(1.1 * self.tol, _PRECISION):
-            dual, U = self.true_dual()
-            exact, dual = True, max(dual, self.best_dual)
-            if relative(self.best_primal, dual) > self.tol:
+            U = self.summed_up()
+            self.take_dual(U)
+            exact, dual = True, self.best_dual
+            if self.relative_to(dual) > self.tol:
                 self.keep_best()
                 self.place(U)
         if exact:
-            self.best_dual = dual
+            self.check_order()
         if self.verdict() is None:
             self.keep_best()
-        gap = relative(self.best_primal, dual)
+        gap = self.relative_to(dual)
         self.fruitless = 0 if gap < 0.9 * self.verified_gap else self.fruitless + 1
         self.verified_gap = min(gap, self.verified_gap)
         if self.fruitless >= _PATIENCE // 2:
             self.widen()
         return exact
 
-    def true_dual(self) -> tuple[float, np.ndarray]:
-        """D and U, summed up afresh from the dual variables."""
+    @property
+    def rounding(self) -> float:
+        """How far rounding may have moved the best bounds towards each other, at most."""
+        return self.primal_rounding + self.dual_rounding
+
+    def relative_to(self, dual: float, primal: float | None = None) -> float:
+        """The relative gap of the best or another primal value to a dual one, with rounding."""
+        return relative(self.best_primal if primal is None else primal, dual, self.rounding)
+
+    def summed_up(self) -> np.ndarray:
+        """U, summed up afresh from the dual variables."""
         # The centre's own vector is about to be the same: a large w is not kept once more.
         U = self.centre.U if self.centre.U.dtype == np.float64 else self.wide(self.centre.U)
         self.state.dual_vector(U)
-        return self.problem.dual(self.state.loss_sum, U), U
+        return U
+
+    def take_dual(self, U: np.ndarray) -> None:
+        """Let the dual point that was just summed up be the best one, if it is."""
+        dual, rounding = self.problem.dual_bound(self.state.loss_sum, U)
+        check_numbers(dual)
+        if dual > self.best_dual:
+            self.best_dual, self.dual_rounding = dual, rounding
+
+    def check_order(self) -> None:
+        """Refuse to go on where the bounds prove each other wrong."""
+        excess = self.best_dual - self.best_primal
+        if excess <= self.rounding + _CROSSING * abs(self.best_primal):
+            return
+        name = type(self.problem.structure).__name__
+        raise CrossedBounds(
+            f"the lower bound {self.best_dual:.9g} on the objective lies above the value "
+            f"{self.best_primal:.9g} of a model, so one of them is wrong. Likely causes: "
+            f"{name}.argmax does not return the label of highest score + loss (did it forget the "
+            "loss?); losses or features differ from call to call; or the data or losses have "
+            "changed since the run began or was saved. taut.check_structure(structure, X, y) tests "
+            "the laws; without warm_start and checkpoint nothing is taken over from before"
+        )
 
     def place(self, U: np.ndarray) -> None:
         """Set w for a dual point given by U, where w follows it."""
@@ -315,11 +364,20 @@ class Run:
         if not self.problem.repeatable:
             return None
         gap = relative(self.best_primal, self.best_dual)
-        if gap <= self.tol:
+        rounding = self.relative_rounding
+        if gap + rounding <= self.tol:
             return Status.CONVERGED
-        if gap <= _PRECISION and self.fruitless >= _PATIENCE:
+        if rounding > self.tol and gap <= rounding:
+            return Status.STALLED
+        if gap <= max(_PRECISION, rounding) and self.fruitless >= _PATIENCE:
             return Status.STALLED
         return None
+
+    @property
+    def relative_rounding(self) -> float:
+        """What rounding may be of the relative gap."""
+        known = 0.0 < self.best_primal < math.inf
+        return self.rounding / self.best_primal if known else 0.0
 
     def recentre(self, record: Record) -> None:
         """Move the centre between two passes; each pass tells how strong it should be."""
@@ -337,15 +395,15 @@ class Run:
         """What the caller gets."""
         primal, dual = self.best_primal, self.best_dual
         message = status.value.format(
-            relative_gap=relative(primal, dual), tol=self.tol, passes=self.iteration,
-            seconds=self.seconds,
+            relative_gap=relative(primal, dual, self.rounding), tol=self.tol,
+            passes=self.iteration, seconds=self.seconds, rounding=self.relative_rounding,
         )  # fmt: skip
         of = getattr(self.problem.structure, "certifies", THE_OBJECTIVE)
         if of != THE_OBJECTIVE:
             message += f" The bounds are those of {of}."
         certificate = Certificate(
             primal, dual, self.penalty, self.problem.repeatable, status, message, self.oracle_calls,
-            self.iteration, self.seconds, peak_memory(), of,
+            self.iteration, self.seconds, peak_memory(), of, self.rounding,
         )  # fmt: skip
         _log.info("%s primal %.6g, dual %.6g", message, primal, dual)
         assert self.best_w is not None
@@ -405,6 +463,6 @@ class Run:
 
 _NUMBERS = (
     "alignment", "averaged", "iteration", "parts", "summed", "recentres", "oracle_calls", "seconds",
-    "overestimate", "best_primal", "penalty", "best_dual", "better", "verified_gap", "fruitless",
-    "least_gap", "stagnant",
+    "overestimate", "best_primal", "penalty", "best_dual", "primal_rounding", "dual_rounding",
+    "better", "verified_gap", "fruitless", "least_gap", "stagnant",
 )  # fmt: skip

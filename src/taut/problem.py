@@ -13,11 +13,12 @@ import copy
 import functools
 import hashlib
 from collections.abc import Generator
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from taut.binding import CompiledData, PythonData, bind
+from taut.data.arrays import LARGEST
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
 from taut.quadratic import Quadratic
@@ -25,10 +26,41 @@ from taut.regularizer import Prior, Regularizer
 from taut.structures.base import CompiledStructure, Structure
 
 
+class Bound(NamedTuple):
+    """A computed bound, and how far rounding may have moved it, at most."""
+
+    value: float
+    rounding: float
+
+
 def check_factor(C: float) -> None:
     """Refuse what cannot multiply a sum of hinges."""
     if not (np.isfinite(C) and C > 0.0):
         raise InvalidData(f"C = {C}: it must be positive and finite")
+    if C > LARGEST:
+        raise InvalidData(
+            f"C = {C:g} is too large to compute with: give at most {LARGEST:g}; larger makes no "
+            "difference once all examples are fitted"
+        )
+
+
+def check_block_weight(weight: np.ndarray) -> None:
+    """Refuse weights C_i whose sums and products would overflow."""
+    total = float(weight.sum())
+    if not total <= LARGEST:
+        raise InvalidData(
+            f"C times the sum of sample_weight is {total:g}, too large to compute with: scale them "
+            f"so that it is at most {LARGEST:g}"
+        )
+
+
+def rounding_of(magnitude: float, n: int) -> float:
+    """How far a sum over n blocks of terms of this summed magnitude may be from the true one.
+
+    Errors of single terms are a few units in the last place; those of partial sums add up like a
+    random walk.
+    """
+    return float(np.finfo(np.float64).eps * (8.0 + np.sqrt(n)) * magnitude)
 
 
 class Problem:
@@ -82,7 +114,7 @@ class Problem:
         self.quadratic: Quadratic = self.data.prior.quadratic(self.data.pad)
         self.n_jobs = n_jobs
         self.sample_weight = check_sample_weight(sample_weight, self.n_blocks)
-        self.block_weight = C * self.sample_weight
+        self._set_factor(C)
 
     def with_factor(self, C: float) -> Self:
         """The same problem with another C; the data are shared."""
@@ -93,6 +125,7 @@ class Problem:
 
     def _set_factor(self, C: float) -> None:
         self.block_weight = C * self.sample_weight
+        check_block_weight(self.block_weight)
         self.C = C
         self.__dict__.pop("weight_digest", None)
 
@@ -131,7 +164,7 @@ class Problem:
 
     def primal(self, w: np.ndarray) -> float:
         """P(w), by one oracle call per block."""
-        return self.primal_at(self._scaled(w))
+        return self.primal_bound(self._scaled(w)).value
 
     def penalty(self, w: np.ndarray) -> float:
         """The regulariser's part of P(w)."""
@@ -141,15 +174,21 @@ class Problem:
         """The weights in the form that passes work on."""
         return self.data.pad(self.data.prior.scaled(np.asarray(w, np.float64)))
 
-    def primal_at(self, v: np.ndarray) -> float:
+    def primal_bound(self, v: np.ndarray) -> Bound:
         """P of the weights that belong to v, of float64, in the form that passes work on.
 
-        By one oracle call per block.
+        By one oracle call per block. The rounding is also that of the sums that the dual vector
+        consists of, as long as that is near to v: both add up the same C_i psi_i.
         """
-        total = self.quadratic.value(v)
+        value = magnitude = self.quadratic.value(v)
+        n = 0
         for data, weight in self.bound():
-            total += float(weight @ data.hinges(v, self.n_jobs))
-        return total
+            hinges, sizes = data.evaluate(v, self.n_jobs)
+            value += float(weight @ hinges)
+            magnitude += float(weight @ (hinges + sizes))
+            n += data.n_blocks
+        # Where all hinges are zero at the prior mean, the objective is at its least.
+        return Bound(value, rounding_of(magnitude, n) if value > 0.0 else 0.0)
 
     def bound(self) -> Generator[tuple[CompiledData | PythonData, np.ndarray]]:
         """The blocks with their weights C_i, part by part; valid until the next is asked for."""
@@ -158,6 +197,16 @@ class Problem:
     def dual(self, loss_sum: float, U: np.ndarray) -> float:
         """D of the dual variables whose summed losses and summed psi are given."""
         return loss_sum - self.quadratic.conjugate(U)
+
+    def dual_bound(self, loss_sum: float, U: np.ndarray) -> Bound:
+        """D as a bound on P, which is never negative: 0 where D is.
+
+        The rounding is that of the last sums alone: `primal_bound` knows that of U.
+        """
+        value = self.dual(loss_sum, U)
+        if value < 0.0:
+            return Bound(0.0, 0.0)
+        return Bound(value, rounding_of(abs(loss_sum) + self.quadratic.magnitude(U), 1))
 
     def weights(self, v: np.ndarray) -> np.ndarray:
         """The weights that belong to v, without padding."""

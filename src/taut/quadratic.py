@@ -68,6 +68,10 @@ class Quadratic:
         """g*(U)."""
         return float(0.5 * (U @ U))
 
+    def magnitude(self, U: np.ndarray) -> float:
+        """The summed sizes of the terms of `conjugate`, at most."""
+        return float(U @ U)
+
     def survey(
         self, v: np.ndarray, z: np.ndarray, kappa: float, U: np.ndarray
     ) -> tuple[float, float, float]:
@@ -180,6 +184,10 @@ class BoundedQuadratic(Quadratic):
     def conjugate(self, U):
         """g*(U)."""
         return float(_bounded_conjugate(U, self.shift, self.lower))
+
+    def magnitude(self, U):
+        """As for the plain quadratic; weights at their bound lie within |U| + |shift| of it."""
+        return float((np.linalg.norm(U) + np.linalg.norm(self.shift)) ** 2)
 
     def survey(self, v, z, kappa, U):
         """As for the plain quadratic."""

@@ -49,8 +49,9 @@ class Status(enum.Enum):
         "{relative_gap:.2g}, tol={tol:g}. Another solver may bring the gap down."
     )
     STALLED = (
-        "Floating-point precision allows no gap below {relative_gap:.2g}, tol={tol:g} asks for "
-        "less: raise tol, or scale the features."
+        "Floating-point numbers prove no relative gap below {relative_gap:.2g}, of which rounding "
+        "may be {rounding:.2g}; tol={tol:g} asks for less: scale the features, lower C, or raise "
+        "tol."
     )
 
 
@@ -77,6 +78,8 @@ class Certificate:
         Largest resident size of the process so far, in bytes; None where the system does not tell.
     of : str
         Which objective the bounds belong to.
+    rounding : float
+        How far rounding may have moved `primal - dual`, at most. It is part of the gap.
 
     Examples
     --------
@@ -97,16 +100,17 @@ class Certificate:
     seconds: float
     peak_memory: int | None
     of: str = THE_OBJECTIVE
+    rounding: float = 0.0
 
     @property
     def gap(self) -> float:
-        """primal - dual, and 0 where rounding at the optimum would make it negative."""
-        return max(self.primal - self.dual, 0.0)
+        """primal - dual, and what rounding may hide of it."""
+        return max(self.primal - self.dual, 0.0) + self.rounding
 
     @property
     def relative_gap(self) -> float:
-        """(primal - dual) / primal, and 0 for a problem whose optimum is 0."""
-        return relative(self.primal, self.dual)
+        """gap / primal, and 0 for a problem whose optimum is 0."""
+        return relative(self.primal, self.dual, self.rounding)
 
     def to_dict(self) -> dict[str, Any]:
         """All fields as JSON values."""
@@ -118,11 +122,14 @@ class Certificate:
         return cls(**values | {"status": Status[values["status"]]})
 
 
-def relative(primal: float, dual: float) -> float:
-    """The relative gap of two bounds; infinite while there is no primal bound."""
+def relative(primal: float, dual: float, rounding: float = 0.0) -> float:
+    """The relative gap of two bounds, which rounding may have moved towards each other.
+
+    Infinite while there is no primal bound.
+    """
     if math.isinf(primal) or math.isinf(dual):
         return math.inf
-    return max(primal - dual, 0.0) / primal if primal > 0.0 else 0.0
+    return (max(primal - dual, 0.0) + rounding) / primal if primal > 0.0 else 0.0
 
 
 @dataclass(frozen=True)

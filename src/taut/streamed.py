@@ -14,7 +14,7 @@ from taut.data.chunks import Chunk
 from taut.data.held import Held, as_chunk
 from taut.data.source import Source
 from taut.errors import InvalidData
-from taut.problem import Problem, check_factor
+from taut.problem import Problem, check_block_weight, check_factor
 from taut.regularizer import Prior, Regularizer
 from taut.structures.base import CompiledStructure, Structure
 
@@ -131,7 +131,9 @@ class StreamedProblem(Problem):
             X = chunk.X if chunk.offsets is None else (chunk.X, chunk.offsets)
         data = bind(self.structure, X, chunk.y, self.regularizer, self.room)
         weight = np.ones(chunk.n_blocks) if chunk.sample_weight is None else chunk.sample_weight
-        return Part(chunk, data, self.C * weight)
+        weight = self.C * weight
+        check_block_weight(weight)
+        return Part(chunk, data, weight)
 
     def parts(self, order: np.ndarray | None = None) -> Generator[tuple[Chunk, Part]]:
         """Chunks as they are read, and bound; valid until the next one is asked for."""

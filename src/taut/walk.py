@@ -51,7 +51,7 @@ class _Solve(NamedTuple):
     def of(cls, model: Any) -> _Solve:
         C, certificate = float(model.C), model.certificate_
         losses = (certificate.primal - certificate.penalty) / C
-        node = Node(C, certificate.penalty, losses, certificate.dual, 0)
+        node = Node(C, certificate.penalty, losses, certificate.dual - certificate.rounding, 0)
         return cls(node, model, model._joint_weights(), model._end.dual_point)
 
     def mixed(self, other: _Solve, C: float) -> Node:
@@ -60,11 +60,13 @@ class _Solve(NamedTuple):
         share = (C - a.C) / (b.C - a.C)
         loss_sum = mix(self.dual_point.loss_sum, other.dual_point.loss_sum, share)
         U = mix(self.dual_point.U, other.dual_point.U, share)
+        dual = problem.dual_bound(loss_sum, U)
+        rounding = sum(solve.model.certificate_.rounding for solve in (self, other))
         return Node(
             C,
             problem.penalty(mix(self.w, other.w, share)),
             mix(a.losses, b.losses, share),
-            problem.dual(loss_sum, U),
+            dual.value - dual.rounding - rounding,
             a.left,
             share,
         )

@@ -29,6 +29,11 @@ Matrix: TypeAlias = np.ndarray | sp.csr_array | sp.csr_matrix
 
 _FLOATS = [np.float64, np.float32]
 _MAX_FEATURES = 2**31 - 1
+#: Numbers of any input beyond this are refused: products of two of them with a weight, summed up,
+#: stay finite.
+LARGEST = 1e100
+#: The same for numbers that are computed with in single precision.
+_LARGEST = {np.dtype(np.float32): 1e15, np.dtype(np.float64): LARGEST}
 
 
 class Checked(NamedTuple):
@@ -305,17 +310,18 @@ def _row_of(k: int, offsets: np.ndarray) -> int:
 
 
 def check_finite(X: Any, name: str, offsets: np.ndarray | None = None, *, first: int = 0) -> None:
-    """Refuse NaN and infinity; with offsets, errors name the sequence that they are in.
+    """Refuse NaN, infinity and what would soon overflow.
 
-    `first` is what errors call the first row, or the first sequence if there are offsets.
+    With offsets, errors name the sequence that it is in. `first` is what errors call the first row,
+    or the first sequence if there are offsets.
     """
     sparse = sp.issparse(X)
     values = (X.data if sparse else X).reshape(-1)
-    # Unlike the sum, a mask of the values takes memory, and a finite sum has finite terms.
-    with np.errstate(over="ignore", invalid="ignore"):
-        k = None if np.isfinite(values.sum()) else _first_non_finite(values)
-    if k is None:
+    largest = _LARGEST[values.dtype]
+    # Unlike the two ends, a mask of the values takes memory.
+    if len(values) == 0 or (values.max() <= largest and values.min() >= -largest):
         return
+    k = int(np.argmax(~(np.abs(values) <= largest)))
     if sparse:
         row, place = _row_of(k, X.indptr), f", column {X.indices[k]}"
     elif X.ndim == 2:
@@ -331,17 +337,9 @@ def check_finite(X: Any, name: str, offsets: np.ndarray | None = None, *, first:
     if np.isnan(values[k]):
         raise InvalidData(f"{name} contains NaN at {place}; drop or impute such rows")
     raise InvalidData(
-        f"{name} contains infinity or a value too large for {values.dtype} at {place}; "
-        "drop, clip or rescale such rows"
+        f"{name} contains infinity or a value too large for {values.dtype} at {place}: "
+        f"{values[k]:g}, at most {largest:g} can be computed with; drop, clip or rescale such rows"
     )
-
-
-def _first_non_finite(values: np.ndarray, chunk: int = 1 << 16) -> int | None:
-    for start in range(0, len(values), chunk):
-        bad = ~np.isfinite(values[start : start + chunk])
-        if bad.any():
-            return start + int(np.argmax(bad))
-    return None
 
 
 def _stack(X: Sequence[Any], name: str, start: int) -> tuple[Matrix, np.ndarray]:

@@ -28,6 +28,7 @@ from taut.solving import solve
 
 _KIND = "model"
 _KEPT = ("_state", "_online", "_end")  # what a fit may leave beside its fitted attributes
+_NEGLIGIBLE = 1e-8  # relative gap up to which it does not matter that there is none smaller
 _WARNED = (Status.MAX_ITER, Status.TIME_LIMIT, Status.MAX_ROUNDS)
 
 TRAINING_PARAMETERS = """C : float, default=1.0
@@ -236,7 +237,8 @@ class StructuralEstimator(BaseEstimator):
             delattr(self, name)
         self.__dict__.update(fitted)
         certificate = fitted["certificate_"]
-        if certificate.status in _WARNED:
+        hopeless = certificate.status is Status.STALLED and certificate.relative_gap > _NEGLIGIBLE
+        if certificate.status in _WARNED or hopeless:
             warnings.warn(certificate.message, NotConverged, stacklevel=3)
         return self
 
