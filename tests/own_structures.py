@@ -8,9 +8,16 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 
-from own_structure import CompiledTags, Tags
+from own_structure import CompiledTags, Tags, tagged
 
-__all__ = ["CompiledTags", "CompiledTagsWithInner", "ListedCompiledTags", "ListedTags", "Tags"]
+__all__ = [
+    "CompiledTags",
+    "CompiledTagsWithInner",
+    "ListedCompiledTags",
+    "ListedTags",
+    "Tags",
+    "tagged",
+]
 
 
 class ListedTags(Tags):

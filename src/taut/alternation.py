@@ -35,7 +35,7 @@ from taut.interrupts import catch_interrupt
 from taut.loop import Callback
 from taut.problem import Problem
 from taut.regularizer import Regularizer
-from taut.result import Certificate, History, Record, Result, Round, Rounds, Status
+from taut.result import Certificate, History, Record, Result, Round, Rounds, Status, relative
 from taut.solvers import Solver
 from taut.solving import solve
 from taut.streamed import StreamedProblem
@@ -166,13 +166,14 @@ def alternate(
     checkpoint: Checkpoint | str | os.PathLike | None = None,
     start: np.ndarray | None = None,
     random_state: int | np.random.Generator | None = None,
+    check: bool = True,
 ) -> LatentResult:
     """Impute and solve until the latent objective falls by less than `round_tol`.
 
     Parameters
     ----------
     latent : LatentProblem
-    solver, tol, callbacks, random_state
+    solver, tol, callbacks, random_state, check
         As for `taut.solve`, in each round. Records count passes and time from the first round on.
     max_rounds : int, default=20
     round_tol : float, default=1e-3
@@ -213,7 +214,7 @@ def alternate(
                 result = solve(
                     run.problem, solver, tol=tol, max_iter=max_iter, time_limit=left,
                     callbacks=[run.counting_on(callback) for callback in callbacks],
-                    random_state=run.rng,
+                    random_state=run.rng, check=check,
                 )  # fmt: skip
                 run.take(result, began)
                 status = run.verdict(max_rounds, round_tol)
@@ -320,6 +321,7 @@ class _Alternation:
         assert self.certificate is not None
         assert self.w is not None
         in_round = status is Status.MAX_ITER  # the limit is one of each round
+        primal = self.certificate.primal
         message = status.value.format(
             relative_gap=self.certificate.relative_gap,
             tol=self.tol,
@@ -327,6 +329,7 @@ class _Alternation:
             seconds=self.seconds,
             rounds=len(self.rounds),
             changed=self.rounds.records[-1].changed,
+            rounding=relative(primal, primal, self.certificate.rounding),
         )
         certificate = replace(
             self.certificate,

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from taut.binding import spot_check
 from taut.checkpoint import Checkpoint, CheckpointFile
 from taut.errors import InvalidData
 from taut.interrupts import closing_all
@@ -31,6 +32,7 @@ def solve(
     checkpoint: Checkpoint | str | os.PathLike | None = None,
     start: Arrays | None = None,
     random_state: int | np.random.Generator | None = None,
+    check: bool = True,
 ) -> Result:
     """Solve a problem until its relative duality gap is within `tol`.
 
@@ -57,6 +59,8 @@ def solve(
     start : dict of arrays, optional
         `Result.state` of another solve of the same data, as a hot start.
     random_state : int or Generator, optional
+    check : bool, default=True
+        Test the laws of a structure of your own on two blocks first, with some tens of calls.
 
     Returns
     -------
@@ -78,6 +82,8 @@ def solve(
         raise InvalidData(f"max_iter = {max_iter}: it must be at least 1")
     if time_limit is not None and not time_limit > 0.0:
         raise InvalidData(f"time_limit = {time_limit}: it must be positive, or None")
+    if check:
+        spot_check(problem.data)
     solver = solver or (DualCoordinate() if problem.in_memory else OnlineCache())
     run = Run(problem, solver, tol, np.random.default_rng(random_state))
     if start is not None:

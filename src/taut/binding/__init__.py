@@ -14,6 +14,7 @@ import numpy as np
 from taut.binding.compiled import CompiledData, Room
 from taut.binding.mined import MinedLabels, nothing_mined
 from taut.binding.plain import PythonData, plain
+from taut.binding.spot_check import spot_check
 from taut.binding.threads import in_threads
 from taut.errors import InvalidData
 from taut.regularizer import Prior, Regularizer
@@ -28,6 +29,7 @@ __all__ = [
     "complete",
     "in_threads",
     "nothing_mined",
+    "spot_check",
 ]
 
 

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from taut._jit import specialise
+from taut._jit import helper, specialise
 from taut._lanes import aligned_zeros
 from taut._scaling import ScaledData
 from taut.binding.threads import in_threads, numbered_ranges
-from taut.errors import MissingOracle
+from taut.errors import InvalidStructure, MissingOracle
+from taut.inner_products import ProductRoom, inner_products
 from taut.m_best import best_labels, candidates
 from taut.marginals import check_temperature, position_marginals, truth_log_likelihoods
 from taut.regularizer import FEW_LABELS, Prior, Regularizer, curvature_rises, through_scaling
-from taut.structures.base import Blocks, CompiledStructure, Oracles
+from taut.structures.base import Blocks, CompiledStructure, Oracles, is_own
+
+_DOUBT = 1e-6  # relative difference of values that must be equal, beyond which one is wrong
+_NEARLY = 1.01  # times the loss: a label that violates nothing then, rounding cannot make violate
+
+
+@helper
+def differ(a, b, first, last):
+    """Whether two arrays differ between two places."""
+    found = False
+    for t in range(first, last):
+        found |= a[t] != b[t]
+    return found
 
 
 def _hinges(oracles):
@@ -33,6 +47,51 @@ def _hinges(oracles):
             out[i] = max(best - base, 0.0)
 
     return hinges
+
+
+def _norms(oracles):
+    products = inner_products(oracles)
+
+    def norms(offsets, truth, labels, room, row, first, last, out):
+        """out[i] = |phi(truth)| + |phi(label)| of block i, where the two differ."""
+        for i in range(first, last):
+            if not differ(truth, labels, offsets[i], offsets[i + 1]):
+                out[i] = 0.0
+                continue
+            size = offsets[i + 1] - offsets[i]
+            own = truth[offsets[i] : offsets[i + 1]].reshape((1, size))
+            other = labels[offsets[i] : offsets[i + 1]].reshape((1, size))
+            products(i, own, own, room, row)
+            out[i] = math.sqrt(max(row[0], 0.0))
+            products(i, other, other, room, row)
+            out[i] += math.sqrt(max(row[0], 0.0))
+
+    return norms
+
+
+def _rivals(oracles):
+    prepare, argmax, score = oracles.prepare, oracles.argmax, oracles.score
+    loss_of = oracles.loss
+
+    def rivals(data, offsets, truth, w, work, first, last, labels, out, doubts):
+        """As `hinges`; labels that violate nothing, but would under a little more loss, count.
+
+        doubts[0] is one more than the last block whose argmax has another value than it returns.
+        """
+        for i in range(first, last):
+            own = truth[offsets[i] : offsets[i + 1]]
+            label = labels[offsets[i] : offsets[i + 1]]
+            prepare(data, i, w, work)
+            best = argmax(data, i, w, work, 1.0, label)
+            base = score(data, i, w, work, own)
+            out[i] = max(best - base, 0.0)
+            value = score(data, i, w, work, label) + loss_of(data, i, label)
+            if abs(value - best) > _DOUBT * (1.0 + abs(best) + abs(base)):
+                doubts[0] = i + 1
+            if not differ(truth, labels, offsets[i], offsets[i + 1]):
+                argmax(data, i, w, work, _NEARLY, label)
+
+    return rivals
 
 
 def _worst_planes(oracles):
@@ -136,6 +195,7 @@ class CompiledData:
         self.oracles = structure.oracles
         if not blocks.use_inner:
             self.oracles = self.oracles._replace(inner=None, mean_square=None)
+        self.own_oracles = self.oracles  # which see the weights as they are
         self.prior = (regularizer or Regularizer()).check(blocks.n_features)
         self.n_blocks = blocks.n_blocks
         self.n_features = blocks.n_features
@@ -199,6 +259,27 @@ class CompiledData:
             else:
                 yield np.asarray(item)
 
+    def doubt_argmax(self, i: int) -> None:
+        """A label of block i was known that beats the argmax: refuse it from a user's structure.
+
+        In single precision rounding may do that; the library's own oracles are tested elsewhere.
+        """
+        if is_own(self.structure):
+            raise InvalidStructure(
+                f"{type(self.structure).__name__}.argmax of block {i} returns a value below that "
+                "of a label that it returned before: return the highest score + loss_weight * "
+                "loss; taut.check_structure tests it"
+            )
+
+    def check_losses(self, losses: np.ndarray) -> None:
+        """Refuse losses that no label may have."""
+        least = losses.min(initial=0.0)
+        if least < 0.0 and not self.structure.signed_losses:
+            raise InvalidStructure(
+                f"{type(self.structure).__name__}.loss is {least:g} for a label that argmax found: "
+                "losses are >= 0, unless signed_losses says otherwise"
+            )
+
     def hinges(self, w: np.ndarray, n_jobs: int = 1, loss_weight: float = 1.0) -> np.ndarray:
         """The largest violation of each block at w: one oracle call each.
 
@@ -222,6 +303,40 @@ class CompiledData:
 
         in_threads(run, *numbered_ranges(self.n_blocks, n_jobs))
         return out, labels
+
+    def evaluate(self, v: np.ndarray, n_jobs: int = 1) -> tuple[np.ndarray, np.ndarray]:
+        """The hinges, and bounds on the summed sizes of the terms of the scores behind them.
+
+        The sizes are 0 for blocks whose hinge is surely 0.
+        """
+        blocks = self.blocks
+        labels, hinges, sizes = np.empty_like(blocks.truth), *np.empty((2, self.n_blocks))
+        rivals = self.kernel(_rivals)
+        norms = specialise(_norms, self.own_oracles, self.structure.allocates)
+        scratch_size = self.size if self.own_oracles.inner is None else 0
+
+        doubts = np.zeros(1, dtype=np.int64)
+
+        def run(number: int, first: int, last: int) -> None:
+            data = self.local_data(v.dtype, number=number)
+            scratch = aligned_zeros(scratch_size, v.dtype)
+            room = ProductRoom.of(blocks.data, scratch, blocks.work_size)
+            rivals(
+                data, blocks.offsets, blocks.truth, v, room.work, first, last, labels, hinges,
+                doubts,
+            )  # fmt: skip
+            norms(blocks.offsets, blocks.truth, labels, room, np.empty(1), first, last, sizes)
+
+        in_threads(run, *numbered_ranges(self.n_blocks, n_jobs))
+        if doubts[0] and is_own(self.structure):
+            raise InvalidStructure(
+                f"{type(self.structure).__name__}.argmax of block {doubts[0] - 1} returns another "
+                "value than score + loss_weight * loss of its label: return that, and the label "
+                "where it is highest; taut.check_structure tests it"
+            )
+        weights = v if self.prior.trivial else self.prior.weights(self.unpad(v))
+        sizes *= np.linalg.norm(weights)
+        return hinges, sizes
 
     def add_worst(
         self,

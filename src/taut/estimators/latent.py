@@ -125,6 +125,8 @@ class LatentStructuredSVM(Alternating, StructuredSVM):
     structure : LatentStructure, or CompiledStructure with `complete`
         What a label is, latent part included.
     {training}
+    check : bool, default=True
+        As for `StructuredSVM`.
     max_rounds : int, default=20
         Largest number of rounds; `max_iter` bounds the passes of each, `time_limit` all together.
     round_tol : float, default=1e-3

@@ -10,16 +10,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from taut.binding import CompiledData, PythonData, bind
 from taut.data.source import Source
-from taut.errors import InvalidData
+from taut.errors import InvalidData, InvalidType
 from taut.estimators.base import estimator
 from taut.estimators.online import OnlineEstimator, Plan
 
 
 @estimator
 class HasStructure:
-    """The structure, as the first of the parameters."""
+    """The structure, as the first of the parameters, and whether to test it."""
 
     structure: Any = field(kw_only=False)
+    check: bool = True
 
 
 @estimator
@@ -33,6 +34,9 @@ class StructuredSVM(OnlineEstimator, HasStructure):
     structure : Structure or CompiledStructure
         What a label is: joint features, loss, and loss-augmented argmax.
     {training}
+    check : bool, default=True
+        Test the laws of a structure of your own on two examples before training, with some tens of
+        calls. `taut.check_structure` is the thorough test.
 
     Attributes
     ----------
@@ -65,6 +69,11 @@ class StructuredSVM(OnlineEstimator, HasStructure):
             return self._fit_source(X, y=y, sample_weight=sample_weight)
         self._check(y)
         return self._keep(self._train(self.structure, X, y, sample_weight, None))
+
+    def _options(self) -> dict[str, Any]:
+        if not isinstance(self.check, bool):
+            raise InvalidType(f"check = {self.check!r}: give True or False")
+        return super()._options() | {"check": self.check}
 
     def _plan(self, source: Source) -> Plan:
         _check_structure(self.structure)

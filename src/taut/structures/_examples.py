@@ -92,9 +92,12 @@ class Example(ABC):
     ) -> None:
         """Laws of one kind of structure only; scores and sizes are those of `labels`."""
 
+    #: Random weights under which the oracle is asked for candidates, when nobody enumerates them.
+    searches: int = 50
+
     def found(self, n_features: int, rng: np.random.Generator) -> Iterator[Any]:
         """What the oracle itself finds: the candidates when nobody enumerates them."""
-        for scale in np.geomspace(0.01, 100.0, 50):
+        for scale in np.geomspace(0.01, 100.0, self.searches):
             w = scale * rng.normal(size=n_features)
             for with_loss in (True, False):
                 yield self.argmax(w, with_loss)[0]

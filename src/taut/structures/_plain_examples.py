@@ -18,15 +18,24 @@ class PlainExample(Example):
     structure: Structure
 
     def __init__(
-        self, structure: Structure, i: int, x: Any, truth: Any, candidates: Candidates | None
+        self,
+        structure: Structure,
+        i: int,
+        x: Any,
+        truth: Any,
+        candidates: Candidates | None,
+        watched: bool = True,
     ) -> None:
         super().__init__(structure, i, truth, candidates)
         self.x = x
-        self.before = copy.deepcopy((x, truth))
+        # Not every x can be copied.
+        self.before = copy.deepcopy((x, truth)) if watched else (x, truth)
 
     def enumerate_labels(self, n_features, rng):
         if self.candidates is None:
-            self.labels = [self.truth, *self.found(n_features, rng)]
+            listed = getattr(self.structure, "labels", None)
+            found = self.found(n_features, rng) if listed is None else listed(self.x)
+            self.labels = [self.truth, *found]
         elif callable(self.candidates):
             self.labels = [self.truth, *self.candidates(self.x)]
         else:

@@ -108,6 +108,14 @@ def is_exact(structure: Any) -> bool:
     return oracle is None or oracle is Structure.bounded_argmax
 
 
+def is_own(structure: Any) -> bool:
+    """Whether a structure, or the one that it wraps, is a user's own and not of this library."""
+    inner = getattr(structure, "structure", None)
+    if inner is not None:
+        return is_own(inner)
+    return type(structure).__module__.partition(".")[0] != "taut"
+
+
 @dataclass(frozen=True)
 class Blocks:
     """Data of a compiled structure, ready for compiled code.

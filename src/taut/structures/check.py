@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -27,10 +27,10 @@ def check_structure(
 
     A structure that breaks them trains a wrong model under a wrong certificate. The laws: the loss
     is zero for the truth and never negative, unless a compiled structure has `signed_losses`;
-    features are finite and of one length; the argmax is the argmax, with the loss and without, or
-    within the error that `bounded_argmax` states; a latent part is completed at no loss, and no
-    worse than it was; a `sample` begins with the argmax and has no label twice; w and the data stay
-    as they are. For a compiled structure also: `argmax`
+    features are finite and of one length; both are the same when asked for twice; the argmax
+    is the argmax, with the loss and without, or within the error that `bounded_argmax` states; a
+    latent part is completed at no loss, and no worse than it was; a `sample` begins with the argmax
+    and has no label twice; w and the data stay as they are. For a compiled structure also: `argmax`
     returns its label's value, `score` is <w, features>, `add_features` is linear, `inner` is the
     inner product, `exact_step` maximises the block's dual, and nothing is written outside the
     arrays.
@@ -43,9 +43,10 @@ def check_structure(
     candidates : callable or array, optional
         The labels among which the argmax must be the best. Plain structures: a function of x that
         returns labels. Compiled ones: an integer array with a label per row, or a function of the
-        block's number that returns one. By default `all_labels` where the structure has an
-        `exact_step`; otherwise what the argmax itself finds under many random weights, a weaker
-        test, which an argmax that never finds the best label may pass.
+        block's number that returns one. By default `labels(x)` of a plain structure that has it,
+        and `all_labels` of a compiled one with an `exact_step`; otherwise what the argmax itself
+        finds under many random weights, a weaker test, which an argmax that never finds the best
+        label may pass.
     n_examples : int, default=5
         Examples to test.
     n_weights : int, default=5
@@ -75,21 +76,30 @@ def check_structure(
     score + loss is 0, while 1 has 1; return the label of highest score + loss
     """
     rng = np.random.default_rng(random_state)
+    check_laws(_examples(structure, X, y, candidates, n_examples), n_weights, rng)
+
+
+def check_laws(
+    examples: Iterable[Example], n_weights: int, rng: np.random.Generator, thorough: bool = True
+) -> None:
+    """Raise the first law that examples break; only a thorough test looks at what is for speed."""
     n_features = None
-    for example in _examples(structure, X, y, candidates, n_examples):
+    for example in examples:
         phi = _features(example, example.truth, n_features)
         n_features = len(phi)
         weights = _weights(n_weights, phi, rng)
         example.enumerate_labels(n_features, rng)
         losses = _losses(example)
         scores, sizes = _scores(example, weights)
+        _check_repeatable(example, losses, phi)
         for w, score, size in zip(weights, scores, sizes, strict=True):
             _check_argmax(example, w, score + losses, size + losses, with_loss=True)
-            if getattr(structure, "scores_predict", True):
+            if getattr(example.structure, "scores_predict", True):
                 _check_argmax(example, w, score, size, with_loss=False)
         for w in weights:
             _check_complete(example, w)
-        example.check_more(weights, scores, sizes, rng)
+        if thorough:
+            example.check_more(weights, scores, sizes, rng)
         example.check_untouched()
 
 
@@ -135,6 +145,25 @@ def _losses(example: Example) -> np.ndarray:
                 "loss", f"label {example.name(label)} costs {loss:g}", "return a finite number >= 0"
             )
     return losses
+
+
+def _check_repeatable(example: Example, losses: np.ndarray, phi: np.ndarray) -> None:
+    """Losses and features are the same when asked for again."""
+    for label, loss in zip(example.labels, losses, strict=True):
+        again = example.loss(label)
+        if abs(again - loss) > PRECISION * (1.0 + loss):
+            example.fail(
+                "loss",
+                f"label {example.name(label)} costs {loss:g}, and {again:g} when asked again",
+                "return the same for the same input, without chance or state",
+            )
+    twin = _features(example, example.truth, len(phi))
+    if np.abs(twin - phi).max(initial=0.0) > PRECISION * (1.0 + np.abs(phi).max(initial=0.0)):
+        example.fail(
+            example.features_name,
+            "those of the truth differ when asked for again",
+            "return the same for the same input, without chance or state",
+        )
 
 
 def _features(example: Example, label: Any, n_features: int | None) -> np.ndarray:

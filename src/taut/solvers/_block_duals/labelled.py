@@ -29,6 +29,7 @@ from taut.sampling import ARGMAX, Sampler
 from taut.solvers._block_duals.base import PlaneDual, select
 from taut.solvers._block_duals.threads import exchange
 
+_DOUBT = 1e4  # times rounding, by which an argmax below a known label must be wrong
 _AHEAD = 2  # visits between asking for a block's planes and using them
 
 
@@ -53,7 +54,8 @@ def _visits(oracles, step, sample):
         """Visit blocks in order from progress[0]; stop before one whose planes lack room.
 
         A visit: violations of the stored planes; when `exact`, the best label, if it beats them,
-        and others that the sampler finds; the step. progress[0] is the next position.
+        and others that the sampler finds; the step. progress[0] is the next position, progress[1]
+        one more than the last block whose best label was worse than a stored one.
         """
         w, work, values = worker.w, buffers.work, buffers.values
         wanted, first_seed = values.shape[0], np.int64(seed >> np.uint64(1))
@@ -92,6 +94,8 @@ def _visits(oracles, step, sample):
                 n_found = sample(data, i, w, work, 1.0, first_seed + i, buffers.room, found, values)
                 # A label that is stored already comes back with the same value up to rounding.
                 bar = worst + rounding * (1.0 + abs(worst))
+                if values[0] - base < worst - _DOUBT * rounding * (1.0 + abs(worst) + abs(base)):
+                    progress[1] = i + 1
                 worst = max(worst, values[0] - base)
                 for f in range(n_found):
                     value = values[f] - base
@@ -212,13 +216,15 @@ class LabelledDual(PlaneDual):
         )
 
     def visit_part(self, number, order, worker, stiffness, exact, gap, sums):
-        blocks, progress = self.data.blocks, aligned_zeros(1, np.int64)
+        blocks, progress = self.data.blocks, aligned_zeros(2, np.int64)
         max_steps = self.oracle_steps if exact else self.max_steps
         self.data.kernel(_plane_pass(self.step, self.sampler.make))(
             self.local_data[number], blocks.offsets, blocks.truth, order, self.weight, worker,
             stiffness, exact, max_steps, self.seed, self.shares[number],
             self.buffers[number], gap, sums, progress,
         )  # fmt: skip
+        if progress[1]:
+            self.data.doubt_argmax(progress[1] - 1)
         return order[progress[0] :]
 
     def make_space(self):
@@ -231,6 +237,11 @@ class LabelledDual(PlaneDual):
     def add_vector(self, U):
         buffers, plane_vector = self._buffers(0), self.data.kernel(_plane_vector)
         plane_vector(self.data.local_data(U.dtype), self.planes.arrays, buffers, U)
+
+    @property
+    def loss_sum(self):
+        self.data.check_losses(self.planes.arrays.loss)
+        return super().loss_sum
 
     def arrays(self):
         # The scratch vector is zero only up to rounding, which an exact resumption must know.

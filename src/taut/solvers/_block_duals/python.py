@@ -76,6 +76,8 @@ class PythonDual(PlaneDual):
             rng = np.random.default_rng(int(self.seed) // 2 + int(i))
             found, error = sampled_planes(self.data, i, w, self.sampler, self.wanted, rng)
             values = [loss - psi @ point for psi, loss in found]
+            if values[0] + error < worst:
+                self.data.check_best(i, point, found[0], error, worst)
             gap[i] = seen = self.weight[i] * max(values[0] + error, worst) - mean
             bar = worst + 1e-12 * (1.0 + abs(worst))
             for (psi, loss), value in zip(found, values, strict=True):

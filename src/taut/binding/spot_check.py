@@ -1,0 +1,58 @@
+"""The laws of a user's structure, tested on a few blocks before training rests on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from taut.binding.compiled import CompiledData
+from taut.binding.plain import PythonData
+from taut.structures._compiled_examples import CompiledExample
+from taut.structures._examples import Example
+from taut.structures._plain_examples import PlainExample
+from taut.structures.base import is_own
+from taut.structures.check import check_laws
+
+_EXAMPLES = 2
+_SEARCHES = 4  # random weights that candidates are found under, where nobody lists them
+_LISTED = 32  # candidates, where somebody does
+_WEIGHTS = 2
+
+
+def spot_check(data: CompiledData | PythonData) -> None:
+    """Raise the first law that a user's structure breaks on a few blocks; cheap, hence weak.
+
+    `taut.check_structure` is the thorough test. The library's own structures are tested elsewhere.
+    """
+    if is_own(data.structure):
+        rng = np.random.default_rng(0)
+        check_laws(_examples(data, rng), _WEIGHTS, rng, thorough=False)
+
+
+def _examples(data: CompiledData | PythonData, rng: np.random.Generator) -> Iterator[Example]:
+    blocks = np.linspace(0, data.n_blocks - 1, min(_EXAMPLES, data.n_blocks)).astype(int)
+    for i in blocks.tolist():
+        example: Example
+        if isinstance(data, CompiledData):
+            example = CompiledExample(data.structure, i, data.blocks, None)
+        else:
+            some = _some(data.structure, rng)
+            x, truth = data.X[i], data.truth[i]
+            example = PlainExample(data.structure, i, x, truth, some, watched=False)
+        example.searches = _SEARCHES
+        yield example
+
+
+def _some(structure: Any, rng: np.random.Generator) -> Callable[[Any], list[Any]] | None:
+    """Some of the labels that a structure lists."""
+    if not hasattr(structure, "labels"):
+        return None
+
+    def candidates(x: Any) -> list[Any]:
+        listed = list(structure.labels(x))
+        chosen = rng.permutation(len(listed))[:_LISTED]
+        return [listed[k] for k in chosen.tolist()]
+
+    return candidates
