@@ -186,7 +186,7 @@ def test_stalled(problem, tol):
     assert certificate.relative_gap < 1e-12
     if certificate.gap > 0.0:
         assert certificate.status is Status.STALLED
-        assert certificate.message.startswith("Floating-point precision allows no gap below")
+        assert certificate.message.startswith("Floating-point numbers prove no relative gap below")
     else:
         assert certificate.status is Status.CONVERGED
 

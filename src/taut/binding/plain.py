@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -34,7 +35,8 @@ class PythonData:
         regularizer: Regularizer | Prior | None = None,
     ) -> None:
         self.structure = structure
-        self.X, self.truth = plain(X), plain(y)
+        # A copy of y: what the caller does to it while it is in use changes nothing.
+        self.X, self.truth = plain(X), copy.copy(plain(y))
         self.n_blocks = len(X)
         if self.n_blocks == 0:
             raise InvalidData("X has 0 sample(s), a minimum of 1 is required: give some examples")
@@ -67,7 +69,8 @@ class PythonData:
 
     def features(self, i: int, label: Any) -> np.ndarray:
         """phi(x_i, label), checked."""
-        features = np.asarray(self.structure.features(self.X[i], label), dtype=np.float64)
+        # A copy: a structure may fill and return one array in all calls.
+        features = np.array(self.structure.features(self.X[i], label), dtype=np.float64)
         if features.ndim != 1:
             raise InvalidData(
                 f"{type(self.structure).__name__}.features of example {i} has shape "

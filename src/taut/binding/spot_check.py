@@ -24,11 +24,12 @@ _WEIGHTS = 2
 def spot_check(data: CompiledData | PythonData) -> None:
     """Raise the first law that a user's structure breaks on a few blocks; cheap, hence weak.
 
-    `taut.check_structure` is the thorough test. The library's own structures are tested elsewhere.
+    `taut.check_structure` looks at more blocks, weights and labels. The library's own structures
+    are tested elsewhere.
     """
     if is_own(data.structure):
         rng = np.random.default_rng(0)
-        check_laws(_examples(data, rng), _WEIGHTS, rng, thorough=False)
+        check_laws(_examples(data, rng), _WEIGHTS, rng)
 
 
 def _examples(data: CompiledData | PythonData, rng: np.random.Generator) -> Iterator[Example]:

@@ -57,8 +57,11 @@ def as_weights(
 
 
 def per_block(values: Any, n: int, name: str, unit: str, what: str) -> np.ndarray:
-    """Finite numbers, one per block or one for all, as float64 of shape (n,)."""
-    numbers = as_numbers(values, name).astype(np.float64, copy=False)
+    """Finite numbers, one per block or one for all, as float64 of shape (n,).
+
+    A copy: what the caller does to the values while they are in use changes nothing.
+    """
+    numbers = as_numbers(values, name).astype(np.float64)
     if numbers.ndim == 0:
         numbers = np.full(n, numbers)
     if numbers.shape != (n,):
@@ -71,7 +74,7 @@ def per_block(values: Any, n: int, name: str, unit: str, what: str) -> np.ndarra
 
 def check_margin(margin: Any, n: int) -> np.ndarray:
     """Margins of n rows: finite numbers >= 0, one for each or one for all."""
-    checked = as_numbers(margin, "margin").astype(np.float64, copy=False)
+    checked = as_numbers(margin, "margin").astype(np.float64)
     if checked.ndim == 0:
         checked = np.full(n, checked)
     if checked.shape != (n,):

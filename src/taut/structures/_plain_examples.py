@@ -45,7 +45,7 @@ class PlainExample(Example):
             )
 
     def features(self, label):
-        return np.asarray(self.structure.features(self.x, label), dtype=np.float64)
+        return np.array(self.structure.features(self.x, label), dtype=np.float64)
 
     def loss(self, label):
         return float(self.structure.loss(self.truth, label))

@@ -79,10 +79,8 @@ def check_structure(
     check_laws(_examples(structure, X, y, candidates, n_examples), n_weights, rng)
 
 
-def check_laws(
-    examples: Iterable[Example], n_weights: int, rng: np.random.Generator, thorough: bool = True
-) -> None:
-    """Raise the first law that examples break; only a thorough test looks at what is for speed."""
+def check_laws(examples: Iterable[Example], n_weights: int, rng: np.random.Generator) -> None:
+    """Raise the first law that examples break."""
     n_features = None
     for example in examples:
         phi = _features(example, example.truth, n_features)
@@ -98,8 +96,7 @@ def check_laws(
                 _check_argmax(example, w, score, size, with_loss=False)
         for w in weights:
             _check_complete(example, w)
-        if thorough:
-            example.check_more(weights, scores, sizes, rng)
+        example.check_more(weights, scores, sizes, rng)
         example.check_untouched()
 
 
