@@ -7,7 +7,8 @@ from typing import Any
 
 from taut import files
 from taut.errors import InvalidData, InvalidFile
-from taut.estimators.base import _KIND, StructuralEstimator
+from taut.estimators import storage
+from taut.estimators.base import StructuralEstimator
 from taut.estimators.classification import BinarySVM, MulticlassSVM
 from taut.estimators.graphs import GraphSVM, TreeSVM
 from taut.estimators.latent import LatentStructuredSVM, LatentSVM
@@ -82,7 +83,7 @@ def load(path: str | os.PathLike, **parameters: Any) -> Any:
     >>> again.predict([[-1.0], [2.0]])
     array([0, 1])
     """
-    tensors, meta = files.read(path, _KIND)
+    tensors, meta = files.read(path, storage.KIND)
     name = meta.get("class")
     if name not in ESTIMATORS:
         raise InvalidFile(
@@ -100,7 +101,7 @@ def load(path: str | os.PathLike, **parameters: Any) -> Any:
             f"{path} holds a {name}, which has no parameter {unknown[0]!r}: remove it"
         )
     try:
-        return ESTIMATORS[name]._from_file(tensors, meta, **parameters)
+        return storage.restored(ESTIMATORS[name], tensors, meta, parameters)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise InvalidFile(
             f"{path} holds a {name} in a form that this version of taut cannot read ({error!r}): "

@@ -15,18 +15,17 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from taut import files
 from taut.checkpoint import Checkpoint
 from taut.data.arrays import Matrix, as_matrix
-from taut.errors import InvalidData, InvalidFile, InvalidType, NotConverged
+from taut.errors import InvalidData, InvalidType, NotConverged
+from taut.estimators import storage
 from taut.estimators.priors import CoefRegularizer
 from taut.problem import Problem
 from taut.progress import progress_line
-from taut.result import Certificate, DualPoint, History, Record, Rounds, Status
+from taut.result import DualPoint, Record, Status
 from taut.solvers import SOLVERS, Solver
 from taut.solving import solve
 
-_KIND = "model"
 _KEPT = ("_state", "_online", "_end")  # what a fit may leave beside its fitted attributes
 _NEGLIGIBLE = 1e-8  # relative gap up to which it does not matter that there is none smaller
 _WARNED = (Status.MAX_ITER, Status.TIME_LIMIT, Status.MAX_ROUNDS)
@@ -277,108 +276,14 @@ class StructuralEstimator(BaseEstimator):
             An existing file is replaced as a whole.
         """
         check_is_fitted(self)
-        tensors: dict[str, np.ndarray] = {}
-        meta = {
-            "class": type(self).__name__,
-            "parameters": {
-                name: _encode(name, value, tensors)
-                for name, value in self._plain_params().items()
-                if name not in ("callbacks", "checkpoint", "structure")
-            },
-            "fitted": {
-                name: _encode(name, value, tensors)
-                for name, value in vars(self).items()
-                if name.endswith("_") and not name.startswith("_")
-            },
-        }
-        files.write(path, _KIND, tensors, meta)
+        storage.save(self, path)
 
     def _plain_params(self) -> dict[str, Any]:
         """The parameters, of types that a file can hold."""
         return {name: _plain_prior(value) for name, value in self.get_params(deep=False).items()}
-
-    @classmethod
-    def _from_file(
-        cls, tensors: dict[str, np.ndarray], meta: dict[str, Any], **parameters: Any
-    ) -> Self:
-        saved = {name: _decode(value, tensors) for name, value in meta["parameters"].items()}
-        model = cls(**saved | parameters)
-        for name, value in meta["fitted"].items():
-            setattr(model, name, _decode(value, tensors))
-        return model
 
 
 def _plain_prior(value: Any) -> Any:
     """A model that is the prior mean of another is stored as its weights."""
     model = getattr(value, "estimator", value)
     return model._joint_weights() if isinstance(model, StructuralEstimator) else value
-
-
-def _encode(name: str, value: Any, tensors: dict[str, np.ndarray]) -> dict[str, Any]:
-    """A parameter or fitted attribute as JSON; arrays of numbers go into `tensors`."""
-    if _is_numeric_list(value) or (hasattr(value, "__array__") and not np.isscalar(value)):
-        value = np.asarray(value)
-    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
-        tensors[name] = value
-        return {"tensor": name}
-    if isinstance(value, np.ndarray):
-        labels = [files.encode_label(label) for label in value.tolist()]
-        return {"labels": labels, "dtype": value.dtype.str}
-    if isinstance(value, Certificate):
-        return {"certificate": value.to_dict()}
-    if isinstance(value, Rounds):
-        return {"rounds": value.to_dict()}
-    if isinstance(value, History):
-        return {"history": value.to_dict()}
-    if isinstance(value, Solver):
-        if SOLVERS.get(value.name) is not type(value):
-            raise InvalidType(
-                f"solver = {value!r} is not one of taut's and cannot be stored; "
-                "call set_params(solver='auto') before saving"
-            )
-        for setting, given in vars(value).items():
-            if not isinstance(given, int | float | str | None):
-                raise InvalidType(
-                    f"solver = {value!r}: {setting} is a {type(given).__name__} and cannot be "
-                    "stored; call set_params(solver='auto') before saving"
-                )
-        return {"solver": value.name, "settings": dict(vars(value))}
-    if isinstance(value, np.random.RandomState):
-        return {"value": None}  # its state belongs to the run, not to the model
-    return {"value": files.encode_nested(value)}
-
-
-def _is_numeric_list(value: Any) -> bool:
-    """Whether this is a list that is a vector or matrix of numbers, not a tree of labels."""
-    if not isinstance(value, list):
-        return False
-    try:
-        array = np.asarray(value)
-    except ValueError:  # of lists of different lengths
-        return False
-    return array.dtype.kind in "biuf" and array.ndim <= 2
-
-
-def _decode(item: dict[str, Any], tensors: dict[str, np.ndarray]) -> Any:
-    """The inverse of `_encode`."""
-    for kind, decoder in _DECODERS.items():
-        if kind in item:
-            return decoder(item, tensors)
-    raise InvalidFile(f"unknown item {sorted(item)}")
-
-
-def _labels(item: dict[str, Any], tensors: dict[str, np.ndarray]) -> np.ndarray:
-    # Not np.array, which would make a matrix of labels that are tuples.
-    labels = np.fromiter(map(files.decode_label, item["labels"]), dtype=object)
-    return labels.astype(item["dtype"])
-
-
-_DECODERS: dict[str, Callable[[dict[str, Any], dict[str, np.ndarray]], Any]] = {
-    "tensor": lambda item, tensors: tensors[item["tensor"]],
-    "labels": _labels,
-    "certificate": lambda item, _: Certificate.from_dict(item["certificate"]),
-    "history": lambda item, _: History.from_dict(item["history"]),
-    "rounds": lambda item, _: Rounds.from_dict(item["rounds"]),
-    "solver": lambda item, _: SOLVERS[item["solver"]](**item["settings"]),
-    "value": lambda item, _: files.decode_nested(item["value"]),
-}
