@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -14,6 +15,11 @@ import numpy as np
 def _pool(n_jobs: int) -> ThreadPoolExecutor:
     """Threads that stay: starting them takes longer than a small pass."""
     return ThreadPoolExecutor(n_jobs, thread_name_prefix="taut")
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    # A forked process has the pools, but none of their threads: who waited for them would hang.
+    os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 def in_threads(run: Callable[..., Any], *arguments: Iterable[Any]) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
@@ -161,7 +162,8 @@ def read_ahead(items: Iterable[T], depth: int = 1) -> Generator[T]:
 
     At most ``depth + 1`` items are alive: the one in use, and `depth` waiting or in the making. An
     exception of the iterator reaches the consumer in its place. When the consumer stops early, the
-    thread ends with the item that it is at, and the iterator is closed.
+    thread ends with the item that it is at, and the iterator is closed. A forked process has no
+    such thread: it cannot go on reading, and leaves locks and iterator alone.
 
     Parameters
     ----------
@@ -177,6 +179,7 @@ def read_ahead(items: Iterable[T], depth: int = 1) -> Generator[T]:
     >>> list(read_ahead(range(3)))
     [0, 1, 2]
     """
+    process = os.getpid()
     changed = threading.Condition()
     ready: deque[T] = deque()
     failures: list[BaseException] = []
@@ -219,14 +222,20 @@ def read_ahead(items: Iterable[T], depth: int = 1) -> Generator[T]:
                 item = ready.popleft()
                 changed.notify()
             yield item
+            if os.getpid() != process:
+                raise RuntimeError(
+                    "this reading began before the process was forked, and its thread stayed in "
+                    "the parent: read anew in the child"
+                )
         if failures:
             raise failures.pop()
     finally:
-        with changed:
-            stopped = True
-            changed.notify()
-        # The garbage collector may run this in the very thread, which then ends by itself.
-        if thread is not threading.current_thread():
-            thread.join()
-            if isinstance(items, Iterator) and hasattr(items, "close"):
-                items.close()
+        if os.getpid() == process:
+            with changed:
+                stopped = True
+                changed.notify()
+            # The garbage collector may run this in the very thread, which then ends by itself.
+            if thread is not threading.current_thread():
+                thread.join()
+                if isinstance(items, Iterator) and hasattr(items, "close"):
+                    items.close()
