@@ -394,3 +394,18 @@ def test_rounding_at_the_optimum_makes_no_negative_gap():
     dual = np.nextafter(5.5, 6.0)
     certificate = Certificate(5.5, dual, 0.0, True, Status.CONVERGED, "", 1, 1, 0.0, 0)
     assert certificate.gap == certificate.relative_gap == 0.0
+
+
+def test_a_full_disk_is_told_of_once(one_problem, tmp_path, monkeypatch):
+    tries = []
+
+    def fail(path, kind, arrays, meta):
+        tries.append(path)
+        raise OSError("disk full")
+
+    monkeypatch.setattr("taut.files.write", fail)
+    with pytest.warns(RuntimeWarning, match=r"could not be written \(disk full\)") as caught:
+        run(one_problem, checkpoint=Checkpoint(tmp_path / "run.taut", seconds=0.0), max_iter=5)
+    assert len(tries) > 1
+    assert len(caught) == 1
+    assert caught[0].filename.endswith("test_solve.py")

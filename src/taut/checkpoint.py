@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-import warnings
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,6 +11,7 @@ import numpy as np
 
 from taut import files
 from taut.errors import InvalidData, InvalidFile
+from taut.notices import warn
 
 _KIND = "checkpoint"
 
@@ -69,6 +69,7 @@ class CheckpointFile:
             )
         self.fingerprint = fingerprint
         self.written = time.monotonic()
+        self.failed = False
 
     def load(self) -> tuple[dict[str, np.ndarray], dict[str, Any]] | None:
         """The saved run, or None when there is no file."""
@@ -105,13 +106,14 @@ class CheckpointFile:
         self.written = time.monotonic()
 
     def save_if_possible(self, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> None:
-        """Replace the file; a full disk is no reason to lose the run."""
+        """Replace the file; a full disk is no reason to lose the run, and is told of once."""
         try:
             self.save(arrays, meta)
         except OSError as error:
-            warnings.warn(
-                f"the checkpoint {self.path} could not be written ({error}): training goes on "
-                "without it; make room or give another path",
-                RuntimeWarning,
-                stacklevel=4,
-            )
+            if not self.failed:
+                warn(
+                    f"the checkpoint {self.path} could not be written ({error}): training goes on "
+                    "and tries again from time to time; make room or give another path",
+                    RuntimeWarning,
+                )
+            self.failed = True
