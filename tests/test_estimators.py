@@ -686,7 +686,8 @@ def interrupt(record):
 
 
 def test_interrupted_fit_is_a_model_and_goes_on(case):
-    model = case.fit(**TIGHT, callbacks=[interrupt])
+    with pytest.warns(NotConverged, match="Interrupted after 2 passes .* best model so far"):
+        model = case.fit(**TIGHT, callbacks=[interrupt])
     assert model.certificate_.status is Status.INTERRUPTED
     assert model.n_iter_ == 2
     assert "warm_start=True" in model.certificate_.message

@@ -442,7 +442,8 @@ def test_an_interrupted_fit_keeps_the_best_and_goes_on():
         if record.iteration == second:
             raise KeyboardInterrupt
 
-    model = LatentSVM(C=3.0, round_tol=0.0, **TIGHT, callbacks=[interrupt]).fit(X, y)
+    with pytest.warns(NotConverged, match="Interrupted after"):
+        model = LatentSVM(C=3.0, round_tol=0.0, **TIGHT, callbacks=[interrupt]).fit(X, y)
     assert model.certificate_.status is Status.INTERRUPTED
     assert len(model.rounds_) == 2
     assert_never_rises(model.rounds_)
@@ -460,7 +461,8 @@ def test_an_interrupt_between_rounds_is_seen(monkeypatch):
         return at(self, w)
 
     monkeypatch.setattr(LatentProblem, "at", interrupting)
-    model = LatentSVM(C=3.0, round_tol=0.0, random_state=0).fit(X, y)
+    with pytest.warns(NotConverged, match="Interrupted after"):
+        model = LatentSVM(C=3.0, round_tol=0.0, random_state=0).fit(X, y)
     assert model.certificate_.status is Status.INTERRUPTED
     assert len(model.rounds_) == 1
 

@@ -143,8 +143,9 @@ def test_a_solve_is_added_where_two_do_not_prove_enough(monkeypatch):
 
 
 def test_solves_that_do_not_converge_are_bounded_honestly():
-    with pytest.warns(NotConverged):
+    with pytest.warns(NotConverged, match=r"gap=0\.0001 was asked for.*max_iter=2") as caught:
         path = taut.path(taut.MulticlassSVM(max_iter=2), X, Y, 0.1, 3.0, gap=1e-4)
+    assert len(caught) == 1
     assert path.gap > 1e-4
     model, _ = problem_of("multiclass", 1.0)
     upper, lower = path.bounds_at(1.0)
@@ -302,7 +303,10 @@ def test_an_interrupt_keeps_what_was_done():
             signal.raise_signal(signal.SIGINT)
 
     estimator = taut.MulticlassSVM(callbacks=[interrupt], random_state=0)
-    path = taut.path(estimator, X, Y, LOW, HIGH, gap=0.01)
+    with pytest.warns(NotConverged, match="up to C=.*interrupted") as caught:
+        path = taut.path(estimator, X, Y, LOW, HIGH, gap=0.01)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
     assert len(passes) == 40
     assert LOW < path.Cs[-1] < HIGH
     assert path.gap <= 0.01
@@ -314,7 +318,8 @@ def test_an_interrupt_in_the_last_pass_of_a_solve():
         if record.exact and record.relative_gap <= 0.5 * GAP:
             signal.raise_signal(signal.SIGINT)
 
-    path = taut.path(taut.MulticlassSVM(callbacks=[interrupt]), X, Y, LOW, HIGH, gap=GAP)
+    with pytest.warns(NotConverged, match="interrupted"):
+        path = taut.path(taut.MulticlassSVM(callbacks=[interrupt]), X, Y, LOW, HIGH, gap=GAP)
     assert len(path.points) == 1
     assert path.points[0].certificate.relative_gap <= 0.5 * GAP
     assert "interrupted" in path.message
@@ -324,7 +329,8 @@ def test_an_interrupt_between_solves():
     def interrupt(point):
         signal.raise_signal(signal.SIGINT)
 
-    path = taut.path(taut.MulticlassSVM(), X, Y, LOW, HIGH, callbacks=[interrupt])
+    with pytest.warns(NotConverged, match="interrupted"):
+        path = taut.path(taut.MulticlassSVM(), X, Y, LOW, HIGH, callbacks=[interrupt])
     assert len(path.points) == 1
     assert "interrupted" in path.message
 
@@ -414,3 +420,28 @@ def test_an_interrupted_cross_validation_is_none():
 
     with pytest.raises(KeyboardInterrupt):
         taut.path_cv(taut.MulticlassSVM(callbacks=[interrupt]), X, Y, 0.1, 1.0, cv=2)
+
+
+def test_an_interrupt_after_the_last_solve_of_a_fold_ends_the_cross_validation(monkeypatch):
+    accept = walk.Walk._accept
+
+    def interrupting(self, solve, between):
+        accept(self, solve, between)
+        if self.C_max == solve.node.C:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(walk.Walk, "_accept", interrupting)
+    with pytest.raises(KeyboardInterrupt):
+        taut.path_cv(taut.MulticlassSVM(), X, Y, 0.1, 1.0, gap=0.1, cv=2)
+
+
+def test_an_interrupt_of_the_last_fit_keeps_the_choice():
+    def interrupt(record):
+        if record.relative_gap < 1e-3:  # only the last fit is asked for so little
+            signal.raise_signal(signal.SIGINT)
+
+    estimator = taut.MulticlassSVM(callbacks=[interrupt], tol=1e-7, random_state=0)
+    with pytest.warns(NotConverged, match="Interrupted after"):
+        search = taut.path_cv(estimator, X, Y, 0.1, 1.0, gap=0.1, cv=2)
+    assert search.best_estimator_.certificate_.status is taut.Status.INTERRUPTED
+    assert search.best_C_ == search.best_estimator_.C

@@ -33,6 +33,7 @@ from taut.data.source import Source
 from taut.errors import InvalidData
 from taut.interrupts import catch_interrupt
 from taut.loop import Callback
+from taut.notices import one_of_each_kind
 from taut.problem import Problem
 from taut.regularizer import Regularizer
 from taut.result import Certificate, History, Record, Result, Round, Rounds, Status, relative
@@ -45,7 +46,7 @@ CONVEX_PART = "the convex problem with the latent values fixed"
 
 _ROUNDING = 1e-12  # relative difference of two sums of the same terms
 _NO_TIME = 1e-9  # seconds left to a round after the last: it ends after a few visits
-_CUT_SHORT = (Status.INTERRUPTED, Status.TIME_LIMIT, Status.CALLBACK)
+_CUT_SHORT = (Status.INTERRUPTED, Status.TIME_LIMIT, Status.CALLBACK, Status.OUT_OF_MEMORY)
 
 
 class LatentProblem:
@@ -205,7 +206,7 @@ def alternate(
     started = time.perf_counter()
     began = started - run.seconds
     try:
-        with catch_interrupt() as interrupted:
+        with one_of_each_kind(), catch_interrupt() as interrupted:
             status = run.verdict(max_rounds, round_tol)
             while status is None:
                 left = time_limit

@@ -11,8 +11,9 @@ from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing
 
-from taut.errors import InvalidData
+from taut.errors import InvalidData, NotConverged
 from taut.interrupts import closing_all
+from taut.notices import one_of_each_kind, warn_once
 from taut.progress import walk_line
 from taut.regularization_path import Path, check_path
 from taut.walk import Walk
@@ -104,7 +105,13 @@ def path_cv(
     Raises
     ------
     KeyboardInterrupt
-        After Ctrl-C: some folds alone tell nothing about the best C.
+        After Ctrl-C in the folds: some of them alone tell nothing about the best C. In the last
+        fit it warns, and `best_estimator_` is the best model so far.
+
+    Warns
+    -----
+    NotConverged
+        Where solves ended before they proved `gap`, or the last fit before its `tol`.
 
     Examples
     --------
@@ -127,19 +134,21 @@ def path_cv(
     Cs[[0, -1]] = C_min, C_max
     scores, paths = np.empty((n_points, len(folds))), []
     line = walk_line(verbose)
-    with closing_all([line] if line else []):
+    with one_of_each_kind(), closing_all([line] if line else []):
         for k, (train, test) in enumerate(folds):
             walk = Walk(estimator, C_min, C_max, gap, (), line, f"fold {k + 1}/{len(folds)}  ")
             walk.go(_part(X, train), _part(y, train), _weights(sample_weight, train))
-            path = Path(walk.points, walk.nodes, walk.message)
-            if path.Cs[-1] < C_max:
+            if walk.interrupted.is_set():
                 raise KeyboardInterrupt
+            if walk.shortfall:
+                warn_once(walk.shortfall, NotConverged)
+            path = Path(walk.points, walk.nodes, walk.message)
             scores[:, k] = _scores(path, Cs, scorer, _part(X, test), _part(y, test))
             paths.append(path)
-    result = PathCV(Cs, scores, paths)
-    best = estimator._copy(C=result.best_C_)
-    every = _weights(sample_weight, np.arange(len(y)))
-    result.best_estimator_ = best.fit(X, y, **every)
+        result = PathCV(Cs, scores, paths)
+        best = estimator._copy(C=result.best_C_)
+        every = _weights(sample_weight, np.arange(len(y)))
+        result.best_estimator_ = best.fit(X, y, **every)
     return result
 
 

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from taut.enclosure import Enclosure, Node, mix
-from taut.errors import InvalidData, InvalidType
+from taut.errors import InvalidData, InvalidType, NotConverged
 from taut.estimators.alternating import Alternating
 from taut.estimators.base import StructuralEstimator, check_number
 from taut.interrupts import closing_all
+from taut.notices import one_of_each_kind, warn_once
 from taut.progress import walk_line
 from taut.result import History
 from taut.walk import Point, Walk
@@ -160,6 +161,11 @@ def path(
     Path
         After Ctrl-C, the part that was done.
 
+    Warns
+    -----
+    NotConverged
+        After Ctrl-C, or where solves ended before they proved `gap`.
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris
@@ -175,9 +181,11 @@ def path(
     check_path(estimator, C_min, C_max, gap)
     line = walk_line(verbose)
     callbacks = list(callbacks)
-    with closing_all([*callbacks, *([line] if line else [])]):
+    with one_of_each_kind(), closing_all([*callbacks, *([line] if line else [])]):
         walk = Walk(estimator, C_min, C_max, gap, callbacks, line)
         walk.go(X, y, fit_params)
+        if walk.shortfall:
+            warn_once(walk.shortfall, NotConverged)
     return Path(walk.points, walk.nodes, walk.message)
 
 

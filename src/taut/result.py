@@ -44,6 +44,11 @@ class Status(enum.Enum):
         "The data could be read only once: the relative gap {relative_gap:.2g} is an estimate. "
         "Give data that can be read again to have it proved."
     )
+    OUT_OF_MEMORY = (
+        "Stopped after {passes} passes with relative gap {relative_gap:.2g} > tol={tol:g}: the "
+        "dual variables alone have outgrown the solver's memory. This is the best model so far; "
+        "raise memory, or lower C."
+    )
     SETTLED = (
         "A whole pass asked for no step: the method has come to its own end, with relative gap "
         "{relative_gap:.2g}, tol={tol:g}. Another solver may bring the gap down."

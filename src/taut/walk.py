@@ -117,6 +117,16 @@ class Walk:
                 end = f"up to C={self.points[-1].C:g}, where {reason}"
         self.message = f"The relative gap is within {self.worst:.2g} {end}."
 
+    @property
+    def shortfall(self) -> str:
+        """What to warn of: an interrupt, or solves that ended before they proved enough."""
+        if self.interrupted.is_set() and self.C_max > self.points[-1].C:
+            return self.message
+        if self.worst <= self.gap:
+            return ""
+        last = max((point.certificate for point in self.points), key=lambda c: c.relative_gap)
+        return f"{self.message} gap={self.gap:g} was asked for. The worst solve: {last.message}"
+
     def _first(self, X: Any, y: Any, fit_params: dict[str, Any]) -> _Solve:
         model = self.estimator._copy(
             C=self.C_min, tol=_SOLVED * self.gap, warm_start=True, checkpoint=None, verbose=0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import os
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral, Real
@@ -20,6 +19,7 @@ from taut.data.arrays import Matrix, as_matrix
 from taut.errors import InvalidData, InvalidType, NotConverged
 from taut.estimators import storage
 from taut.estimators.priors import CoefRegularizer
+from taut.notices import warn_once
 from taut.problem import Problem
 from taut.progress import progress_line
 from taut.result import DualPoint, Record, Status
@@ -28,7 +28,9 @@ from taut.solving import solve
 
 _KEPT = ("_state", "_online", "_end")  # what a fit may leave beside its fitted attributes
 _NEGLIGIBLE = 1e-8  # relative gap up to which it does not matter that there is none smaller
-_WARNED = (Status.MAX_ITER, Status.TIME_LIMIT, Status.MAX_ROUNDS)
+_WARNED = (
+    Status.MAX_ITER, Status.TIME_LIMIT, Status.MAX_ROUNDS, Status.INTERRUPTED, Status.OUT_OF_MEMORY,
+)  # fmt: skip
 
 TRAINING_PARAMETERS = """C : float, default=1.0
         Multiplies the sum of the losses: larger fits the training data more closely.
@@ -231,14 +233,19 @@ class StructuralEstimator(BaseEstimator):
         }
 
     def _keep(self, fitted: dict[str, Any]) -> Self:
-        """Take the outcome of a fit as a whole: until here the model is the one of the last fit."""
+        """Take the outcome of a fit as a whole, and warn if it ended early."""
+        self._take(fitted)
+        certificate = fitted["certificate_"]
+        hopeless = certificate.status is Status.STALLED and certificate.relative_gap > _NEGLIGIBLE
+        if (certificate.status in _WARNED or hopeless) and not self._keeps_end:  # or its walk warns
+            warn_once(certificate.message, NotConverged)
+        return self
+
+    def _take(self, fitted: dict[str, Any]) -> Self:
+        """Take fitted attributes: until here the model is the one of the last fit."""
         for name in [name for name in vars(self) if name.endswith("_") or name in _KEPT]:
             delattr(self, name)
         self.__dict__.update(fitted)
-        certificate = fitted["certificate_"]
-        hopeless = certificate.status is Status.STALLED and certificate.relative_gap > _NEGLIGIBLE
-        if certificate.status in _WARNED or hopeless:
-            warnings.warn(certificate.message, NotConverged, stacklevel=3)
         return self
 
     def _copy(self, **parameters: Any) -> Self:
@@ -257,7 +264,7 @@ class StructuralEstimator(BaseEstimator):
     def _with_weights(self, w: np.ndarray, fitted: dict[str, Any]) -> Self:
         """Take w and what is known about it; all else that a fit learned stays."""
         facts = {name: value for name, value in vars(self).items() if name.endswith("_")}
-        return self._keep(facts | self._attributes(w, self._coef_shape()) | fitted)
+        return self._take(facts | self._attributes(w, self._coef_shape()) | fitted)
 
     def _coef_shape(self) -> tuple[int, int] | None:
         """What `_attributes` was given when the model was fitted."""
