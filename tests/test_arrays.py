@@ -182,8 +182,6 @@ def test_objects_are_refused_as_scikit_learn_expects():
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        (([1.0, 1, 1], [0, 2, 1], [0, 1, 3]), r"Z has unsorted .* row 1 .*; call Z\.sort_indices"),
-        (([1.0, 1, 1], [0, 1, 1], [0, 1, 3]), r"Z has duplicate .* row 1 .*Z\.sum_duplicates"),
         (([1.0, 1, 1], [2, 0, 3], [0, 1, 3]), r"column index 3 at row 1, outside 0\.\.2; count"),
         (([1.0, 1, 1], [2, -1, 1], [0, 1, 3]), r"column index -1 at row 1"),
         (([1.0, 1, 1], [0, 2**40, 1], [0, 1, 3]), r"column index 1099511627776 at row 1"),
@@ -200,17 +198,33 @@ def test_bad_csr_is_refused(kind, arrays, message):
         as_matrix(csr(*arrays, shape=(2, 3), kind=kind), "Z")
 
 
-def test_stored_flags_about_order_are_not_believed():
-    S = csr([1.0, 1], [1, 0], [0, 2], (1, 2))
-    S.has_sorted_indices = S.has_canonical_format = True
-    with pytest.raises(InvalidData, match="unsorted"):
-        as_matrix(S)
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
+@pytest.mark.parametrize("believed", [False, True])
+@pytest.mark.parametrize("kind", [sp.csr_array, sp.csr_matrix])
+def test_unsorted_and_duplicate_indices_are_put_in_order(kind, believed, dtype):
+    arrays = [200, 100, 7, 3], [2, 2, 0, 1], [0, 0, 3, 3, 4]
+    S = csr(*arrays, (4, 3), kind)
+    S.data = S.data.astype(dtype)
+    if believed:
+        S.has_sorted_indices = S.has_canonical_format = True
+    found = as_matrix(S)
+    assert_csr(found)
+    assert isinstance(found, kind)
+    expected = [[0, 0, 0], [7, 0, 300], [0, 0, 0], [0, 3, 0]]
+    np.testing.assert_array_equal(found.toarray(), expected)
+    for part, given in zip((S.data, S.indices, S.indptr), arrays, strict=True):
+        np.testing.assert_array_equal(part, given)
 
 
-def test_empty_rows_do_not_hide_disorder():
-    S = csr([1.0] * 4, [3, 0, 2, 1], [0, 0, 1, 1, 1, 4, 4], (6, 4))
-    with pytest.raises(InvalidData, match=r"unsorted indices at row 4 \(column 1 after 2\)"):
-        as_matrix(S)
+@pytest.mark.parametrize("form", ["csr", "csc", "coo"])
+def test_duplicates_are_summed_in_any_format(form):
+    S = sp.coo_array(([200, 100, 1], ([1, 1, 0], [0, 0, 1])), shape=(2, 2), dtype=np.uint8)
+    if form != "coo":
+        kind = sp.csr_array if form == "csr" else sp.csc_array
+        indices, indptr = ([1, 0, 0], [0, 1, 3]) if form == "csr" else ([1, 1, 0], [0, 2, 3])
+        data = [1, 200, 100] if form == "csr" else [200, 100, 1]
+        S = kind((np.array(data, np.uint8), indices, indptr), shape=(2, 2))
+    np.testing.assert_array_equal(as_matrix(S).toarray(), [[0, 1], [300, 0]])
 
 
 @pytest.mark.parametrize("form", ["csc", "bsr", "coo"])
@@ -221,13 +235,6 @@ def test_bad_indices_of_other_formats_are_refused_before_conversion(form):
     else:
         S.indices[0] = 10**6
     with pytest.raises(InvalidData, match=f"X is not valid {form.upper()}"):
-        as_matrix(S)
-
-
-def test_csc_with_duplicates_is_refused():
-    S = sp.csc_array((2, 2))
-    S.data, S.indices, S.indptr = np.ones(2), np.array([1, 1]), np.array([0, 2, 2])
-    with pytest.raises(InvalidData, match="duplicate indices at row 1"):
         as_matrix(S)
 
 
@@ -320,7 +327,7 @@ def test_sparse_sequences_keep_their_kind(kind):
         ([sp.eye_array(2), sp.csr_array([[0, INF]])], None, r"sequence 1, row 0, column 1"),
         ([[1, 2], [3, 4]], None, r"X\[0\] has shape \(2,\), expected \(length, n_features\)"),
         ([1, 2], None, r"X\[0\] has shape \(\)"),
-        ([csr([1.0, 1], [1, 0], [0, 2], (1, 2))], None, r"X\[0\] has unsorted"),
+        ([csr([1.0, 1], [1, 5], [0, 2], (1, 2))], None, r"X\[0\] has the column index 5"),
         (np.array([[1], [2], [NAN]]), [1, 2], r"NaN at sequence 1, row 1, column 0"),
         (np.ones((3, 1)), [1, 1], r"lengths sum to 2, X has 3 rows"),
         (np.ones((3, 1)), [2**62] * 3 + [2**62 + 3], r"lengths sum to"),

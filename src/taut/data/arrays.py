@@ -58,14 +58,14 @@ def as_matrix(X: Any, name: str = "X", *, finite: bool = True) -> Matrix:
     -------
     ndarray or CSR
         float32 if `X` is, else float64. Dense: C-contiguous. Sparse: matrix or array as given,
-        sorted, without duplicates, int32 ``indices`` and ``indptr`` (int64 ``indptr`` from 2**31
-        stored values on). Shares memory with `X` wherever that is already so.
+        sorted, duplicates summed, int32 ``indices`` and ``indptr`` (int64 ``indptr`` from 2**31
+        stored values on). Shares memory with `X` wherever that is already so; `X` stays as it is.
 
     Raises
     ------
     InvalidData
-        `X` has NaN or infinity, the wrong shape, something else than real numbers, or broken,
-        unsorted or duplicate sparse indices.
+        `X` has NaN or infinity, the wrong shape, something else than real numbers, or broken sparse
+        indices.
 
     Examples
     --------
@@ -251,21 +251,26 @@ def _as_csr(X: Any, name: str) -> sp.csr_array | sp.csr_matrix:
         raise InvalidData(
             f"{name} has {X.shape[1]} features, more than {_MAX_FEATURES}; renumber or hash them"
         )
+    given = X.format
+    # Numbers first: small integers would wrap around where duplicates are summed.
+    data = as_numbers(X.data, f"{name}.data") if given in ("csr", "csc", "bsr", "coo") else None
     # A new object on the same memory: the caller's stays as it is, flags that scipy has stored
     # about the order of indices are not believed, and scipy checks the lengths of the arrays.
-    given = X.format
     try:
-        if given in ("csr", "csc", "bsr"):
-            X = type(X)((X.data, X.indices, X.indptr), shape=X.shape)
+        if given == "coo":
+            X = type(X)((data, (X.row, X.col)), shape=X.shape)
+        elif data is not None:
+            X = type(X)((data, X.indices, X.indptr), shape=X.shape)
             if given != "csr":
                 X.check_format()
-        elif given == "coo":
-            X = type(X)((X.data, (X.row, X.col)), shape=X.shape)
         X = X.tocsr()
     except ValueError as error:
         raise InvalidData(f"{name} is not valid {given.upper()}: {error}; rebuild it") from error
     _check_indices(X, name)
     X.data = as_numbers(X.data, f"{name}.data")
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
     return _with_plain_indices(X)
 
 
@@ -282,21 +287,6 @@ def _check_indices(X: sp.csr_array | sp.csr_matrix, name: str) -> None:
             f"{name} has the column index {indices[k]} at row {_row_of(k, indptr)}, outside "
             f"0..{X.shape[1] - 1}; count columns from 0 and give {name} a shape that holds them"
         )
-    if X.has_canonical_format:
-        return
-    falling = indices[1:] <= indices[:-1]
-    starts = indptr[(indptr > 0) & (indptr < len(indices))]
-    falling[starts - 1] = False
-    k = int(np.argmax(falling)) + 1
-    fault, remedy = (
-        ("duplicate", "sum_duplicates")
-        if indices[k] == indices[k - 1]
-        else ("unsorted", "sort_indices")
-    )
-    raise InvalidData(
-        f"{name} has {fault} indices at row {_row_of(k, indptr)} (column {indices[k]} after "
-        f"{indices[k - 1]}); call {name}.{remedy}()"
-    )
 
 
 def _with_plain_indices(X: sp.csr_array | sp.csr_matrix) -> sp.csr_array | sp.csr_matrix:
