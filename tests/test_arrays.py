@@ -212,8 +212,8 @@ def test_unsorted_and_duplicate_indices_are_put_in_order(kind, believed, dtype):
     assert isinstance(found, kind)
     expected = [[0, 0, 0], [7, 0, 300], [0, 0, 0], [0, 3, 0]]
     np.testing.assert_array_equal(found.toarray(), expected)
-    for part, given in zip((S.data, S.indices, S.indptr), arrays, strict=True):
-        np.testing.assert_array_equal(part, given)
+    for part, before in zip((S.data, S.indices, S.indptr), arrays, strict=True):
+        np.testing.assert_array_equal(part, before)
 
 
 @pytest.mark.parametrize("form", ["csr", "csc", "coo"])

@@ -14,6 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 
 import taut
 from reference import graph_blocks, prior_primal, solve_prior_qp, solve_qp
@@ -368,3 +369,14 @@ def test_other_features_and_no_fit():
     for name in ("predict", "pair_weights_"):
         with pytest.raises(NotFittedError):
             getattr(GraphSVM(), name)(data()[0])
+
+
+def test_integer_folds_split_graphs():
+    X, y = data()
+    model = GraphSVM(**TIGHT)
+    scores = cross_val_score(model, X, named(y), cv=2, error_score="raise")
+    for score, (train, test) in zip(scores, KFold(2).split(X), strict=True):
+        model.fit([X[i] for i in train], [named(y)[i] for i in train])
+        assert score == model.score([X[i] for i in test], [named(y)[i] for i in test])
+    search = GridSearchCV(model, {"C": [0.1, 0.5]}, cv=2, error_score="raise").fit(X, named(y))
+    assert search.best_params_["C"] in (0.1, 0.5)

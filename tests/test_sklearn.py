@@ -52,7 +52,7 @@ TIGHT = {"tol": 1e-9, "max_iter": 3000}
 
 PER_SEQUENCE = "weights belong to sequences, and one stacked array without lengths is one sequence"
 PER_QUERY = "weights belong to queries, and one stacked array without lengths is one query"
-LISTS = "a list holds sequences or bags, not rows"
+LISTS = "a list holds bags, not rows"
 NEIGHBOURS = "a label depends on its neighbours, so rows cannot be reordered or left out"
 
 ANYTHING = "examples are whatever the structure takes, not rows of a matrix"
@@ -93,8 +93,6 @@ EXPECTED = {
         "check_all_zero_sample_weights_error": PER_SEQUENCE,
         "check_sample_weight_equivalence_on_dense_data": PER_SEQUENCE,
         "check_sample_weight_equivalence_on_sparse_data": PER_SEQUENCE,
-        "check_classifiers_one_label_sample_weights": PER_SEQUENCE,
-        "check_classifiers_train": LISTS,
         "check_methods_sample_order_invariance": NEIGHBOURS,
         "check_methods_subset_invariance": NEIGHBOURS,
     },

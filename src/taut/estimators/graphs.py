@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from taut.binding import CompiledData, bind
@@ -27,7 +26,7 @@ _LOSSES = {"hamming": False, "mean_hamming": True}
 
 
 @estimator
-class _NodeLabels(ClassifierMixin, LabelDistribution):
+class _NodeLabels(LabelDistribution):
     """What the estimators share: they differ in their structure."""
 
     loss: str = "hamming"
@@ -36,6 +35,8 @@ class _NodeLabels(ClassifierMixin, LabelDistribution):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
+        # No classifier to scikit-learn, which would look for classes among the labels of graphs.
+        tags.target_tags.required = True
         return tags
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:

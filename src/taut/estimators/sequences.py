@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from taut.binding import CompiledData
@@ -31,7 +30,7 @@ _METRICS = {
 
 
 @estimator
-class ChainSVM(ClassifierMixin, OnlineSequences, LabelDistribution):
+class ChainSVM(OnlineSequences, LabelDistribution):
     """Labels for the positions of sequences: weights per label, and per pair of neighbours.
 
     Minimises P(w) = 1/2 |w|^2 + C sum_i weight_i max_y [loss(y_i, y) - score(y_i) + score(y)] with
@@ -74,6 +73,8 @@ class ChainSVM(ClassifierMixin, OnlineSequences, LabelDistribution):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        # No classifier to scikit-learn, which would look for classes among whole sequences.
+        tags.target_tags.required = True
         return tags
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, lengths: Any = None) -> Self:
