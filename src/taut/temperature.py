@@ -10,11 +10,11 @@ so it has one maximum, in the logarithm of the temperature as well.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from taut.binding import CompiledData
 from taut.errors import TemperatureAtBound
 
 LOWEST, HIGHEST = 1e-3, 1e3
@@ -22,16 +22,14 @@ _NEAR = 1e-3  # of the logarithm: what is nearer to a bound has run into it
 
 
 def likeliest_temperature(
-    data: CompiledData, w: np.ndarray, weight: np.ndarray, n_jobs: int = 1
+    log_likelihoods: Callable[[float], np.ndarray], weight: np.ndarray
 ) -> float:
     """The temperature between LOWEST and HIGHEST under which the truths are most probable.
 
     Parameters
     ----------
-    data : CompiledData
-        Blocks of a structure with `expect`, with their truths.
-    w : ndarray of float64
-        Weights without padding.
+    log_likelihoods : callable
+        The log-likelihoods of the truths of all blocks at a temperature.
     weight : ndarray of shape (n_blocks,)
         What the log-likelihoods of the blocks count.
 
@@ -42,8 +40,7 @@ def likeliest_temperature(
     """
 
     def cost(logarithm: float) -> float:
-        likelihoods = data.log_likelihoods(w, np.exp(logarithm), n_jobs)
-        return -float(np.average(likelihoods, weights=weight))
+        return -float(np.average(log_likelihoods(np.exp(logarithm)), weights=weight))
 
     bounds = np.log([LOWEST, HIGHEST])
     found = minimize_scalar(cost, bounds=bounds, method="bounded", options={"xatol": 1e-6}).x

@@ -18,6 +18,7 @@ __all__ = [
     "class_index",
     "class_weights",
     "distinct",
+    "hold_out",
     "is_nested",
     "share_right",
     "sort_classes",
@@ -236,6 +237,35 @@ def class_weights(
     if not factors.any():
         raise InvalidData("class_weight is zero for all classes; give one a positive factor")
     return factors
+
+
+def hold_out(codes: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
+    """Choose a share of the rows of each class at random, but never all of them.
+
+    Parameters
+    ----------
+    codes : ndarray of int, shape (n,)
+        From `class_index`.
+    share : float
+        Between 0 and 1.
+    rng : Generator
+
+    Returns
+    -------
+    ndarray of bool, shape (n,)
+
+    Examples
+    --------
+    >>> held = hold_out(np.array([0, 0, 0, 0, 1, 1, 2]), 0.5, np.random.default_rng(0))
+    >>> int(held[:4].sum()), int(held[4:6].sum()), int(held[6:].sum())
+    (2, 1, 0)
+    """
+    held = np.zeros(len(codes), dtype=bool)
+    shuffled = rng.permutation(len(codes))
+    by_class = shuffled[np.argsort(codes[shuffled], kind="stable")]
+    for rows in np.split(by_class, np.cumsum(np.bincount(codes))[:-1]):
+        held[rows[: min(round(share * len(rows)), len(rows) - 1)]] = True
+    return held
 
 
 def _array_like(y: Any, name: str) -> Any:

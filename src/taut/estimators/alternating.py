@@ -19,7 +19,7 @@ from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
 from taut.estimators.base import check_number, columns_of, estimator
 from taut.estimators.classification import LinearClassifier
-from taut.estimators.online import OnlineEstimator
+from taut.estimators.online import Answers, OnlineEstimator
 from taut.structures.bags import STARTS, first_bags
 from taut.structures.base import as_stacked
 
@@ -67,6 +67,8 @@ class BagClassifier(LinearClassifier, Alternating):
     """
 
     start: str = "mean"
+
+    _parts_of = "sequences"
 
     def _known(self, classes: np.ndarray) -> dict[str, Any]:
         """The fitted attributes that follow from the classes, if they can be told apart."""
@@ -178,11 +180,18 @@ class BagClassifier(LinearClassifier, Alternating):
         """The class of each bag."""
         raise NotImplementedError
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None, *, lengths: Any = None) -> float:
-        """Share of bags whose class is right."""
+    def score(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, lengths: Any = None
+    ) -> float:
+        """Share of bags whose class is right; a source has labels and weights of its own."""
+        return share_right(*self._answers(X, y, sample_weight, lengths=lengths)[:3])
+
+    def _answer(
+        self, X: Any, y: Any, sample_weight: Any, *, lengths: Any = None, **layout: Any
+    ) -> Answers:
         predicted = self.predict(X, lengths=lengths)
         weight = check_sample_weight(sample_weight, len(predicted), unit="bag")
-        return share_right(predicted, as_labels(y, len(predicted), unit="bag"), weight)
+        return Answers.of_blocks(predicted, as_labels(y, len(predicted), unit="bag"), weight)
 
     def _bag_scores(self, X: Any, lengths: Any) -> tuple[np.ndarray, np.ndarray]:
         """Scores of the rows of all bags, and where each bag begins."""

@@ -264,6 +264,7 @@ class StructuralEstimator(BaseEstimator):
     def _with_weights(self, w: np.ndarray, fitted: dict[str, Any]) -> Self:
         """Take w and what is known about it; all else that a fit learned stays."""
         facts = {name: value for name, value in vars(self).items() if name.endswith("_")}
+        facts.pop("temperature_", None)  # it was that of other weights
         return self._take(facts | self._attributes(w, self._coef_shape()) | fitted)
 
     def _coef_shape(self) -> tuple[int, int] | None:

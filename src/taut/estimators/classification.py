@@ -9,19 +9,17 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import ClassifierMixin
 
-from taut.binding import CompiledData
-from taut.data.arrays import Checked, Matrix, as_matrix
+from taut.data.arrays import Matrix, as_matrix
 from taut.data.chunks import Chunk
 from taut.data.labels import as_labels, class_index, class_weights, share_right
 from taut.data.source import Source
-from taut.data.targets import number_labels
 from taut.data.weights import check_margin, check_sample_weight
 from taut.errors import InvalidData
 from taut.estimators.base import columns_of, estimator
 from taut.estimators.costs import CostSensitive
-from taut.estimators.distributions import LabelDistribution
 from taut.estimators.linear import LinearEstimator
-from taut.estimators.online import Plan
+from taut.estimators.online import Answers, Plan, takes_sources
+from taut.estimators.probabilities import ClassProbabilities
 from taut.structures import Multiclass, Scalar, SlackRescaled
 
 _RESCALINGS = ("margin", "slack")
@@ -103,16 +101,23 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
             )
         return class_index(classes)[0]
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of rows whose class is right."""
+    def predict(self, X: Any) -> np.ndarray:
+        """The class of each row."""
+        raise NotImplementedError
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Share of rows whose class is right; a source has targets and weights of its own."""
         # scikit-learn's accuracy sorts labels, which labels of any type need not allow.
+        return share_right(*self._answers(X, y, sample_weight)[:3])
+
+    def _answer(self, X: Any, y: Any, sample_weight: Any, **layout: Any) -> Answers:
         predicted = self.predict(X)
         weight = check_sample_weight(sample_weight, len(predicted))
-        return share_right(predicted, as_labels(y, len(predicted)), weight)
+        return Answers.of_blocks(predicted, as_labels(y, len(predicted)), weight)
 
 
 @estimator
-class BinarySVM(LinearClassifier):
+class BinarySVM(ClassProbabilities, LinearClassifier):
     """Linear binary classifier with the hinge loss.
 
     Minimises P(w) = 1/2 |w|^2 + C sum_i weight_i max(0, 1 - y_i <w, (x_i, bias)>), the intercept
@@ -126,12 +131,18 @@ class BinarySVM(LinearClassifier):
         Value of the constant feature; larger means a less regularised intercept.
     class_weight : dict or "balanced", optional
         Factors on C by class.
+    calibrate : float, optional
+        Share of the rows, between 0 and 1, from which `temperature_` is found; `predict_proba` is
+        there then. Weights and certificate are those of a fit to all rows, and the temperature is
+        that of a second fit, to the other rows.
 
     Attributes
     ----------
     coef_ : ndarray of shape (1, n_features)
     intercept_ : ndarray of shape (1,)
     classes_ : ndarray of shape (2,)
+    temperature_ : float
+        What `calibrate` or `fit_temperature` has found, for `predict_proba`.
     {fitted}
 
     Examples
@@ -168,8 +179,10 @@ class BinarySVM(LinearClassifier):
         matrix, classes, codes, weight = self._blocks(X, y, sample_weight)
         columns = columns_of(X, matrix) | {"classes_": self._two(classes)}
         targets = _signs(codes, margin if margin is None else check_margin(margin, len(codes)))
-        structure, shape = Scalar(self._bias), (1, matrix.shape[1])
-        return self._keep(self._train(structure, Checked(matrix), targets, weight, shape) | columns)
+        fitted = self._train_rows(
+            Scalar(self._bias), matrix, targets, weight, (1, matrix.shape[1]), codes, sample_weight
+        )
+        return self._keep(fitted | columns)
 
     def _plan(self, source: Source) -> Plan:
         classes = self._two(self._classes_of(source))
@@ -185,10 +198,16 @@ class BinarySVM(LinearClassifier):
             factors.tobytes(),
         )  # fmt: skip
 
+    @staticmethod
+    def _by_class(values: np.ndarray) -> np.ndarray:
+        return np.pad(values, ((0, 0), (1, 0)))
+
+    @takes_sources
     def decision_function(self, X: Any) -> np.ndarray:
         """Signed scores: positive for `classes_[1]`."""
         return self._scores(X)[:, 0]
 
+    @takes_sources
     def predict(self, X: Any) -> np.ndarray:
         """The class of each row."""
         second = self.decision_function(X) > 0.0
@@ -196,7 +215,7 @@ class BinarySVM(LinearClassifier):
 
 
 @estimator
-class MulticlassSVM(CostSensitive, LinearClassifier, LabelDistribution):
+class MulticlassSVM(CostSensitive, ClassProbabilities, LinearClassifier):
     """Linear multiclass classifier (Crammer and Singer) with any cost matrix.
 
     Minimises P(W) = 1/2 |W|^2 + C sum_i weight_i max_k [cost(y_i, k) - <w_yi - w_k, (x_i, bias)>].
@@ -218,6 +237,10 @@ class MulticlassSVM(CostSensitive, LinearClassifier, LabelDistribution):
         Value of the constant feature; larger means less regularised intercepts.
     class_weight : dict or "balanced", optional
         Factors on C by class.
+    calibrate : float, optional
+        Share of the rows, between 0 and 1, from which `temperature_` is found; `predict_proba` is
+        there then. Weights and certificate are those of a fit to all rows, and the temperature is
+        that of a second fit, to the other rows.
 
     Attributes
     ----------
@@ -227,7 +250,7 @@ class MulticlassSVM(CostSensitive, LinearClassifier, LabelDistribution):
     cost_ : ndarray of shape (n_classes, n_classes)
         The costs that training saw.
     temperature_ : float
-        What `fit_temperature` has found, for `predict_marginals`.
+        What `calibrate` or `fit_temperature` has found, for `predict_proba`.
     {fitted}
 
     Examples
@@ -258,7 +281,7 @@ class MulticlassSVM(CostSensitive, LinearClassifier, LabelDistribution):
         matrix, classes, codes, weight = self._blocks(X, y, sample_weight)
         known = self._known(classes)
         structure, shape = self._structure(known["cost_"]), (len(classes), matrix.shape[1])
-        fitted = self._train(structure, Checked(matrix), codes, weight, shape)
+        fitted = self._train_rows(structure, matrix, codes, weight, shape, codes, sample_weight)
         return self._keep(fitted | columns_of(X, matrix) | known)
 
     def _structure(self, cost: np.ndarray) -> Any:
@@ -276,46 +299,30 @@ class MulticlassSVM(CostSensitive, LinearClassifier, LabelDistribution):
             known | {"n_features_in_": n}, factors.tobytes(),
         )  # fmt: skip
 
+    @takes_sources
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores of all classes; for two classes the second's lead over the first."""
         scores = self._scores(X)
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
+    @takes_sources
     def predict(self, X: Any) -> np.ndarray:
         """The class of highest score of each row."""
         best = self._scores(X).argmax(axis=1)
         return self.classes_[best]
 
     def score(
-        self, X: Any, y: Any, sample_weight: Any = None, *, metric: str = "accuracy"
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, metric: str = "accuracy"
     ) -> float:
         """How good predictions are; higher is better.
 
         Parameters
         ----------
         X, y
-            As for `fit`.
+            As for `fit`; a source has targets and weights of its own.
         sample_weight : array-like of shape (n,), optional
         metric : "accuracy", "cost" or "hierarchical_f1", default="accuracy"
             Share of rows whose class is right, the mean cost of the answers times -1, or F1 of the
             groups that they are in, for which `cost` must be a tree; see `taut.metrics`.
         """
-        predicted = self.predict(X)
-        weight = check_sample_weight(sample_weight, len(predicted))
-        return self._measure(metric, predicted, as_labels(y, len(predicted)), weight)
-
-    def _bound(self, X: Any, y: Any = None) -> tuple[CompiledData, np.ndarray]:
-        matrix = self._matrix(X)
-        codes = None if y is None else number_labels(as_labels(y, matrix.shape[0]), self.classes_)
-        structure = Multiclass(len(self.classes_), bias=1.0)
-        data = CompiledData(structure, structure.encode(Checked(matrix), codes))
-        return data, np.vstack([self.coef_.T, self.intercept_]).ravel()
-
-    def _by_example(self, values: np.ndarray, offsets: np.ndarray, X: Any) -> np.ndarray:
-        return values
-
-    @staticmethod
-    def _ranked(
-        labels: np.ndarray, scores: np.ndarray, offsets: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        return labels.T, scores
+        return self._measure(metric, *self._answers(X, y, sample_weight)[:3])

@@ -8,6 +8,7 @@ from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from taut.binding import CompiledData
 from taut.data.weights import check_sample_weight
@@ -113,9 +114,13 @@ class LabelDistribution(StructuralEstimator):
         >>> model.fit_temperature(X[1::2], y[1::2]).predict_marginals(X[:1]).round(2)
         array([[1., 0., 0.]])
         """
+        check_is_fitted(self)
+        return self._marginals(X, self._temperature(temperature), **layout)
+
+    def _marginals(self, X: Any, temperature: Any, **layout: Any) -> Any:
         data, w = self._bound(X, **layout)
         w = w.astype(data.dtype, copy=False)
-        marginals, _ = data.marginals(w, self._temperature(temperature), self._threads())
+        marginals, _ = data.marginals(w, temperature, self._threads())
         return self._by_example(marginals, data.blocks.offsets, X, **layout)
 
     def fit_temperature(self, X: Any, y: Any, sample_weight: Any = None, **layout: Any) -> Self:
@@ -151,10 +156,19 @@ class LabelDistribution(StructuralEstimator):
         >>> round(model.fit_temperature(X[1::2], y[1::2]).temperature_, 2)
         0.19
         """
-        data, w = self._bound(X, y, **layout)
-        weight = check_sample_weight(sample_weight, data.n_blocks, unit="example")
-        self.temperature_ = likeliest_temperature(data, w, weight, self._threads())
+        n, log_likelihoods = self._log_likelihoods(X, y, **layout)
+        weight = check_sample_weight(sample_weight, n, unit="example")
+        self.temperature_ = likeliest_temperature(log_likelihoods, weight)
         return self
+
+    def _log_likelihoods(
+        self, X: Any, y: Any, **layout: Any
+    ) -> tuple[int, Callable[[float], np.ndarray]]:
+        """The number of examples, and the log-likelihoods of their labels by temperature."""
+        data, w = self._bound(X, y, **layout)
+        return data.n_blocks, lambda temperature: data.log_likelihoods(
+            w, temperature, self._threads()
+        )
 
     def _temperature(self, given: float | str) -> Any:
         """The temperature that a parameter means."""

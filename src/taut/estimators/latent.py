@@ -14,6 +14,7 @@ from taut.data.source import Source
 from taut.errors import InvalidData
 from taut.estimators.alternating import Alternating, BagClassifier
 from taut.estimators.base import estimator
+from taut.estimators.online import takes_sources
 from taut.estimators.structured import StructuredSVM
 from taut.structures import Bags
 from taut.structures.bags import best_instances
@@ -90,10 +91,12 @@ class LatentSVM(BagClassifier):
     def _truths(self, codes: np.ndarray, rows: np.ndarray) -> np.ndarray:
         return np.where(codes == 1, rows, -1)
 
+    @takes_sources
     def decision_function(self, X: Any, *, lengths: Any = None) -> np.ndarray:
         """The highest score of each bag's instances: positive for `classes_[1]`."""
         return self._best(X, lengths)[1]
 
+    @takes_sources
     def predict(self, X: Any, *, lengths: Any = None) -> np.ndarray:
         """The class of each bag."""
         second = self.decision_function(X, lengths=lengths) > 0.0
@@ -207,6 +210,5 @@ class LatentStructuredSVM(Alternating, StructuredSVM):
         self._bind(X)
         return complete(self.structure, X, y, self.coef_, self._threads())
 
-    def score(self, X: Any, y: Any) -> float:
-        """Minus the mean loss of the predictions: higher is better."""
-        return super().score(X, self.complete(X, y))
+    def _losses(self, X: Any, y: Any) -> np.ndarray:
+        return super()._losses(X, self.complete(X, y))

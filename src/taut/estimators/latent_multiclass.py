@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from taut.data.labels import as_labels
-from taut.data.weights import check_sample_weight
 from taut.estimators.alternating import BagClassifier
 from taut.estimators.base import estimator
 from taut.estimators.costs import CostSensitive
+from taut.estimators.online import takes_sources
 from taut.structures import LatentMulticlass
 from taut.structures.bags import best_instances
 
@@ -86,11 +85,13 @@ class LatentMulticlassSVM(CostSensitive, BagClassifier):
     def _truths(self, codes: np.ndarray, rows: np.ndarray) -> np.ndarray:
         return np.column_stack([codes, rows])
 
+    @takes_sources
     def decision_function(self, X: Any, *, lengths: Any = None) -> np.ndarray:
         """The best frame's score of each class; for two classes the second's lead."""
         scores = self._class_scores(*self._bag_scores(X, lengths))
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
+    @takes_sources
     def predict(self, X: Any, *, lengths: Any = None) -> np.ndarray:
         """The class of each bag."""
         scores = self._class_scores(*self._bag_scores(X, lengths))
@@ -99,7 +100,7 @@ class LatentMulticlassSVM(CostSensitive, BagClassifier):
     def score(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         sample_weight: Any = None,
         *,
         lengths: Any = None,
@@ -110,14 +111,12 @@ class LatentMulticlassSVM(CostSensitive, BagClassifier):
         Parameters
         ----------
         X, y, lengths
-            As for `fit`.
+            As for `fit`; a source has labels and weights of its own.
         sample_weight : array of shape (n_bags,), optional
         metric : "accuracy", "cost" or "hierarchical_f1", default="accuracy"
             As for `MulticlassSVM.score`.
         """
-        predicted = self.predict(X, lengths=lengths)
-        weight = check_sample_weight(sample_weight, len(predicted), unit="bag")
-        return self._measure(metric, predicted, as_labels(y, len(predicted), unit="bag"), weight)
+        return self._measure(metric, *self._answers(X, y, sample_weight, lengths=lengths)[:3])
 
     def predict_latent(self, X: Any, *, lengths: Any = None) -> np.ndarray:
         """The frame that speaks most for the predicted class, counted from 0 in the bag."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
-from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple, Self
+from itertools import chain, pairwise
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar, cast
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
-from taut.data.arrays import as_sequences
+from taut.data.arrays import as_sequences, offsets_of
 from taut.data.chunks import Chunk
 from taut.data.inflow import Inflow
 from taut.data.labels import as_label_sequences
@@ -33,6 +36,55 @@ class Plan(NamedTuple):
     coef_shape: tuple[int, int] | None
     facts: dict[str, Any]
     recoding: bytes = b""
+
+
+class Given(NamedTuple):
+    """A chunk in the form in which users give data; `layout` is what methods take besides X."""
+
+    X: Any
+    y: Any
+    weight: np.ndarray
+    layout: dict[str, Any]
+
+
+class Answers(NamedTuple):
+    """Predictions beside the truths, the weights of blocks, and where those of each block begin."""
+
+    predicted: np.ndarray
+    truth: np.ndarray
+    weight: np.ndarray
+    offsets: np.ndarray
+
+    @classmethod
+    def joined(cls, parts: Sequence[Answers]) -> Answers:
+        """Those of all parts, one after the other."""
+        predicted, truth, weight = (
+            np.concatenate([part[place] for part in parts]) for place in range(3)
+        )
+        sizes = np.concatenate([np.diff(part.offsets) for part in parts])
+        return cls(predicted, truth, weight, offsets_of(sizes))
+
+    @classmethod
+    def of_blocks(cls, predicted: np.ndarray, truth: np.ndarray, weight: np.ndarray) -> Answers:
+        """One of each block."""
+        return cls(predicted, truth, weight, np.arange(len(predicted) + 1))
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def takes_sources(method: F) -> F:
+    """Let a method of an `OnlineEstimator` take a source: its answers chunk by chunk, joined."""
+
+    @functools.wraps(method)
+    def answer(self: OnlineEstimator, X: Any, **layout: Any) -> Any:
+        if not isinstance(X, Source):
+            return method(self, X, **layout)
+        self._refuse_beside(layout)
+        parts = [(given, method(self, given.X, **given.layout)) for given in self._chunks(X)]
+        return self._joined(parts)
+
+    return cast(F, answer)
 
 
 def real_targets(source: Source) -> Callable[[Chunk], Chunk]:
@@ -77,6 +129,54 @@ class OnlineEstimator(StructuralEstimator):
         options, plan = self._options(), self._plan(source)
         w, fitted = self._solve(self._streamed(source, plan), options)
         return self._keep(fitted | plan.facts | self._attributes(w, plan.coef_shape))
+
+    def _chunks(self, source: Source) -> Iterator[Given]:
+        """The chunks of a source, in the form in which `predict` and `score` take data."""
+        check_is_fitted(self)
+        with closing(source.chunks()) as chunks:
+            for chunk in chunks:
+                yield self._given(chunk, source.labels(chunk))
+
+    def _given(self, chunk: Chunk, labels: Any) -> Given:
+        weight = chunk.sample_weight
+        weight = np.ones(chunk.n_blocks) if weight is None else weight
+        if chunk.offsets is None:
+            return Given(chunk.X, labels, weight, {})
+        if self._parts_of == "rows":
+            raise InvalidData(
+                f"the source holds sequences, and {type(self).__name__} takes rows: write the rows "
+                "by themselves, or use an estimator of sequences"
+            )
+        return Given(chunk.X, labels, weight, {"lengths": np.diff(chunk.offsets)})
+
+    def _joined(self, parts: Sequence[tuple[Given, Any]]) -> Any:
+        """The answers to all chunks in the form of those to one."""
+        return np.concatenate([values for _, values in parts])
+
+    def _answer(self, X: Any, y: Any, sample_weight: Any, **layout: Any) -> Answers:
+        """Predictions for data in memory, beside the truths."""
+        raise NotImplementedError
+
+    def _answers(self, X: Any, y: Any, sample_weight: Any, **layout: Any) -> Answers:
+        """The same, also for a source, which has targets and weights of its own."""
+        if not isinstance(X, Source):
+            return self._answer(X, y, sample_weight, **layout)
+        self._refuse_beside({"y": y, "sample_weight": sample_weight, **layout})
+        return Answers.joined(
+            [
+                self._answer(given.X, given.y, None, **given.layout)._replace(weight=given.weight)
+                for given in self._labelled_chunks(X)
+            ]
+        )
+
+    def _labelled_chunks(self, source: Source) -> Iterator[Given]:
+        for given in self._chunks(source):
+            if given.y is None:
+                raise InvalidData(
+                    "the source has no targets to compare predictions with: write them with the "
+                    "data"
+                )
+            yield given
 
     @staticmethod
     def _refuse_beside(others: dict[str, Any]) -> None:
@@ -140,6 +240,23 @@ class OnlineSequences(OnlineEstimator):
     """The same, where blocks are sequences of rows."""
 
     _parts_of = "sequences"
+
+    def _given(self, chunk: Chunk, labels: Any) -> Given:
+        if chunk.offsets is None:
+            raise InvalidData(
+                f"the source holds rows, and {type(self).__name__} takes sequences: write lists of "
+                "matrices"
+            )
+        given = super()._given(chunk, labels)
+        nested = None if labels is None else np.split(np.asarray(labels), chunk.offsets[1:-1])
+        return given._replace(y=nested)
+
+    def _joined(self, parts: Sequence[tuple[Given, Any]]) -> list[np.ndarray]:
+        return list(
+            chain.from_iterable(
+                np.split(values, np.cumsum(given.layout["lengths"])[:-1]) for given, values in parts
+            )
+        )
 
     def partial_fit(
         self,

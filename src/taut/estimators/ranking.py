@@ -14,7 +14,7 @@ from taut.data.source import Source
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
 from taut.estimators.base import columns_of, estimator
-from taut.estimators.online import OnlineSequences, Plan, real_targets
+from taut.estimators.online import Answers, OnlineSequences, Plan, real_targets, takes_sources
 from taut.metrics import mean_ndcg
 from taut.structures import NdcgRanking, PairwiseRanking
 
@@ -125,23 +125,47 @@ class RankSVM(OnlineSequences):
         n = len(queries.offsets) - 1
         return queries, relevance, check_sample_weight(sample_weight, n, unit="query")
 
-    def predict(self, X: Any) -> list[np.ndarray] | np.ndarray:
+    @takes_sources
+    def predict(self, X: Any, *, lengths: Any = None) -> list[np.ndarray] | np.ndarray:
         """Scores: higher ones rank first; one array per query of a list, or one per stacked X."""
         check_is_fitted(self)
-        matrix, offsets = as_sequences(X)
+        matrix, offsets = as_sequences(X, lengths)
         self._check_columns(X, matrix)
         scores = self._scores(matrix)
-        return np.split(scores, offsets[1:-1]) if holds_sequences(X) else scores
+        return np.split(scores, offsets[1:-1]) if holds_sequences(X, lengths) else scores
 
     def score(
-        self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None, lengths: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        groups: Any = None,
+        lengths: Any = None,
     ) -> float:
-        """Mean NDCG@k over the queries; 1 for one without relevant documents."""
+        """Mean NDCG@k over the queries; 1 for one without relevant documents.
+
+        A source has relevances and weights of its own.
+        """
+        scores, relevance, weight, offsets = self._answers(
+            X, y, sample_weight, groups=groups, lengths=lengths
+        )
+        return mean_ndcg(relevance, scores, offsets, self.k, weight)
+
+    def _answer(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        *,
+        groups: Any = None,
+        lengths: Any = None,
+        **layout: Any,
+    ) -> Answers:
         check_is_fitted(self)
         queries, relevance, weight = self._blocks(X, y, sample_weight, groups, lengths)
         self._check_columns(X, queries.matrix)
-        scores = self._scores(queries.matrix)
-        return mean_ndcg(relevance, scores, queries.offsets, self.k, weight)
+        return Answers(self._scores(queries.matrix), relevance, weight, queries.offsets)
 
     def _scores(self, matrix: Any) -> np.ndarray:
         return safe_sparse_dot(matrix, self.coef_.astype(matrix.dtype, copy=False))

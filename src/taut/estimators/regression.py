@@ -15,7 +15,7 @@ from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
 from taut.estimators.base import check_number, columns_of, estimator
 from taut.estimators.linear import LinearEstimator
-from taut.estimators.online import Plan, real_targets
+from taut.estimators.online import Answers, Plan, real_targets, takes_sources
 from taut.structures import Regression
 
 
@@ -90,12 +90,20 @@ class RegressionSVM(RegressorMixin, LinearEstimator):
         targets = as_real_targets(y, matrix.shape[0])
         return matrix, targets, check_sample_weight(sample_weight, len(targets))
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R^2, the share of the variance of y that is explained."""
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """R^2, the share of the variance of y that is explained.
+
+        A source has targets and weights of its own.
+        """
+        predicted, truth, weight, _ = self._answers(X, y, sample_weight)
+        return float(r2_score(truth, predicted, sample_weight=weight))
+
+    def _answer(self, X: Any, y: Any, sample_weight: Any, **layout: Any) -> Answers:
         predicted = self.predict(X)
         weight = check_sample_weight(sample_weight, len(predicted))
-        return float(r2_score(as_real_targets(y, len(predicted)), predicted, sample_weight=weight))
+        return Answers.of_blocks(predicted, as_real_targets(y, len(predicted)), weight)
 
+    @takes_sources
     def predict(self, X: Any) -> np.ndarray:
         """The predicted number of each row."""
         return self._scores(X)

@@ -17,7 +17,7 @@ from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
 from taut.estimators.base import columns_of, estimator
 from taut.estimators.distributions import LabelDistribution
-from taut.estimators.online import OnlineSequences, Plan
+from taut.estimators.online import Answers, OnlineSequences, Plan, takes_sources
 from taut.metrics import LabelPairs
 from taut.structures import Chain
 
@@ -122,6 +122,7 @@ class ChainSVM(OnlineSequences, LabelDistribution):
     def _attributes(self, w: np.ndarray, coef_shape: Any) -> dict[str, np.ndarray]:
         return _split(w, *coef_shape)
 
+    @takes_sources
     def predict(self, X: Any, *, lengths: Any = None) -> list[np.ndarray] | np.ndarray:
         """The best labels: one array per sequence, or one stacked array for a stacked X."""
         labels, offsets = self._labels(X, lengths)
@@ -130,7 +131,7 @@ class ChainSVM(OnlineSequences, LabelDistribution):
     def score(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         sample_weight: Any = None,
         *,
         lengths: Any = None,
@@ -141,7 +142,7 @@ class ChainSVM(OnlineSequences, LabelDistribution):
         Parameters
         ----------
         X, y, lengths
-            As for `fit`.
+            As for `fit`; a source has labels and weights of its own.
         sample_weight : array of shape (n_sequences,), optional
         metric : "accuracy", "sequence" or "chunk_f1", default="accuracy"
             Share of positions whose label is right, share of sequences whose labels are all right,
@@ -149,10 +150,16 @@ class ChainSVM(OnlineSequences, LabelDistribution):
         """
         if not isinstance(metric, str) or metric not in _METRICS:
             raise InvalidData(f"metric = {metric!r}: give one of {sorted(_METRICS)}")
+        predicted, truth, weight, offsets = self._answers(X, y, sample_weight, lengths=lengths)
+        return _METRICS[metric](LabelPairs(truth, predicted, offsets, weight))
+
+    def _answer(
+        self, X: Any, y: Any, sample_weight: Any, *, lengths: Any = None, **layout: Any
+    ) -> Answers:
         predicted, offsets = self._labels(X, lengths)
         truth = as_label_sequences(y, offsets)
         weight = check_sample_weight(sample_weight, len(offsets) - 1, unit="sequence")
-        return _METRICS[metric](LabelPairs(truth, predicted, offsets, weight))
+        return Answers(predicted, truth, weight, offsets)
 
     def _labels(self, X: Any, lengths: Any) -> tuple[np.ndarray, np.ndarray]:
         """The best labels of all sequences, stacked, and where each sequence begins."""

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import field, replace
+from itertools import chain
 from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from taut.binding import CompiledData, PythonData, bind
+from taut.data.chunks import Chunk
 from taut.data.source import Source
 from taut.errors import InvalidData, InvalidType
 from taut.estimators.base import estimator
-from taut.estimators.online import OnlineEstimator, Plan
+from taut.estimators.online import Given, OnlineEstimator, Plan, takes_sources
 
 
 @estimator
@@ -90,13 +93,39 @@ class StructuredSVM(OnlineEstimator, HasStructure):
                 f"{type(self).__name__} requires y to be passed, but the target y is None"
             )
 
+    @takes_sources
     def predict(self, X: Any) -> Any:
         """The label of highest score of each example."""
         return self._bind(X).predict(self.coef_, self._threads())
 
-    def score(self, X: Any, y: Any) -> float:
-        """Minus the mean loss of the predictions: higher is better."""
-        return -float(np.mean(self._bind(X, y).prediction_losses(self.coef_)))
+    def score(self, X: Any, y: Any = None) -> float:
+        """Minus the mean loss of the predictions: higher is better.
+
+        A source has labels and weights of its own.
+        """
+        if not isinstance(X, Source):
+            return -float(np.mean(self._losses(X, y)))
+        self._refuse_beside({"y": y})
+        parts = [
+            (self._losses(given.X, given.y), given.weight) for given in self._labelled_chunks(X)
+        ]
+        losses, weight = (np.concatenate(values) for values in zip(*parts, strict=True))
+        return -float(np.average(losses, weights=weight))
+
+    def _losses(self, X: Any, y: Any) -> np.ndarray:
+        """The losses of the predictions for data in memory."""
+        return self._bind(X, y).prediction_losses(self.coef_)
+
+    def _given(self, chunk: Chunk, labels: Any) -> Given:
+        weight = chunk.sample_weight
+        weight = np.ones(chunk.n_blocks) if weight is None else weight
+        return Given(chunk.examples, labels, weight, {})
+
+    def _joined(self, parts: Sequence[tuple[Given, Any]]) -> Any:
+        answers = [values for _, values in parts]
+        if all(isinstance(values, np.ndarray) for values in answers):
+            return np.concatenate(answers)
+        return list(chain.from_iterable(answers))
 
     def _joint_weights(self) -> np.ndarray:
         """W of the fitted attributes."""

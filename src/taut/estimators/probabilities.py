@@ -1,0 +1,162 @@
+"""Probabilities of the classes of single rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from scipy.special import log_softmax
+
+from taut.binding import CompiledData
+from taut.data.arrays import Checked, Matrix
+from taut.data.labels import as_labels, hold_out
+from taut.data.source import Source
+from taut.data.targets import number_labels
+from taut.data.weights import check_sample_weight
+from taut.errors import InvalidData
+from taut.estimators.base import estimator
+from taut.estimators.distributions import LabelDistribution
+from taut.estimators.linear import LinearEstimator
+from taut.estimators.online import Plan, takes_sources
+from taut.marginals import check_temperature
+from taut.result import Status
+from taut.streamed import StreamedProblem
+from taut.structures import Multiclass
+from taut.temperature import likeliest_temperature
+
+
+@estimator
+class ClassProbabilities(LinearEstimator, LabelDistribution):
+    """Classifiers of rows that give probabilities as soon as they have a temperature."""
+
+    calibrate: float | None = None
+
+    @staticmethod
+    def _by_class(values: np.ndarray) -> np.ndarray:
+        """Values of the columns of weights, as values of the classes."""
+        return values
+
+    def _train_rows(
+        self,
+        structure: Any,
+        matrix: Matrix,
+        targets: np.ndarray,
+        weight: np.ndarray,
+        coef_shape: tuple[int, int],
+        codes: np.ndarray,
+        sample_weight: Any,
+    ) -> dict[str, Any]:
+        """Fitted attributes from checked rows, with a temperature if `calibrate` asks for one.
+
+        The temperature is that of a second model, which has not seen the rows that are held out.
+        """
+        held = self._held_out(codes)
+        fitted = self._train(structure, Checked(matrix), targets, weight, coef_shape)
+        # Models of a path differ in their weights, and whoever interrupts wants no second fit.
+        interrupted = fitted["certificate_"].status is Status.INTERRUPTED
+        if held is None or self._keeps_end or interrupted:
+            return fitted
+        other = self._copy(warm_start=False, checkpoint=None, callbacks=())
+        seen = ~held
+        rows = Checked(matrix[seen])
+        part = other._train(structure, rows, targets[seen], weight[seen], coef_shape)
+        other.__dict__.update(part)
+        counts = check_sample_weight(sample_weight, len(codes))[held]
+        likelihoods = other._row_likelihoods(matrix[held], codes[held])
+        return fitted | {"temperature_": likeliest_temperature(likelihoods, counts)}
+
+    def _held_out(self, codes: np.ndarray) -> np.ndarray | None:
+        """Which rows are held out to find a temperature; None for no such thing."""
+        share: Any = self.calibrate
+        if share is None:
+            return None
+        if not isinstance(share, Real) or not 0.0 < float(share) < 1.0:
+            raise InvalidData(
+                f"calibrate = {share!r}: give the share of rows that is held out to find a "
+                "temperature, between 0 and 1, or None"
+            )
+        held = hold_out(codes, float(share), np.random.default_rng(self._seed()))
+        if not held.any():
+            raise InvalidData(
+                f"calibrate = {share} holds out none of {len(codes)} rows, since one of each class "
+                "is kept: give a larger share or more rows"
+            )
+        return held
+
+    def _streamed(self, source: Source, plan: Plan) -> StreamedProblem:
+        if self.calibrate is not None:
+            raise InvalidData(
+                f"calibrate = {self.calibrate!r} holds out rows in memory, and these data come "
+                "part by part: give None, and call fit_temperature(X, y) with other rows"
+            )
+        return super()._streamed(source, plan)
+
+    @property
+    def predict_proba(self) -> Callable[[Any], np.ndarray]:
+        """The probability of each class, (n, n_classes): a method of X.
+
+        There once a temperature is known: by the parameter `calibrate`, or by `fit_temperature`.
+        """
+        self._need_temperature("predict_proba")
+        return self._fitted_marginals
+
+    @property
+    def predict_log_proba(self) -> Callable[[Any], np.ndarray]:
+        """The logarithm of `predict_proba`, finite where that is 0: a method of X."""
+        self._need_temperature("predict_log_proba")
+        return self._fitted_logarithms
+
+    def _need_temperature(self, name: str) -> None:
+        # scikit-learn asks by hasattr whether there are probabilities.
+        if not hasattr(self, "temperature_"):
+            raise AttributeError(
+                f"{type(self).__name__} has no {name} before a temperature is known: call "
+                "fit_temperature(X, y) with rows that fit has not seen, or fit with calibrate=0.2"
+            )
+
+    @takes_sources
+    def _fitted_marginals(self, X: Any) -> np.ndarray:
+        return self._marginals(X, self.temperature_)
+
+    @takes_sources
+    def _fitted_logarithms(self, X: Any) -> np.ndarray:
+        return self._logarithms(X, self.temperature_)
+
+    def _marginals(self, X: Any, temperature: Any, **layout: Any) -> np.ndarray:
+        return np.exp(self._logarithms(X, temperature, **layout))
+
+    def _logarithms(self, X: Any, temperature: Any, **layout: Any) -> np.ndarray:
+        """Logarithms of the probabilities of the classes."""
+        scores = self._by_class(self._scores(X, **layout))
+        return log_softmax(scores / check_temperature(temperature), axis=1)
+
+    def _log_likelihoods(
+        self, X: Any, y: Any, **layout: Any
+    ) -> tuple[int, Callable[[float], np.ndarray]]:
+        matrix = self._matrix(X, **layout)
+        n = matrix.shape[0]
+        return n, self._row_likelihoods(matrix, number_labels(as_labels(y, n), self.classes_))
+
+    def _row_likelihoods(self, matrix: Matrix, codes: np.ndarray) -> Callable[[float], np.ndarray]:
+        """The log-probabilities of the classes of checked rows, by temperature."""
+        scores = self._by_class(self._row_scores(matrix)).astype(np.float64)
+        rows = np.arange(len(codes))
+        return lambda temperature: log_softmax(scores / temperature, axis=1)[rows, codes]
+
+    def _bound(self, X: Any, y: Any = None) -> tuple[CompiledData, np.ndarray]:
+        matrix = self._matrix(X)
+        codes = None if y is None else number_labels(as_labels(y, matrix.shape[0]), self.classes_)
+        structure = Multiclass(len(self.classes_), bias=1.0)
+        data = CompiledData(structure, structure.encode(Checked(matrix), codes))
+        return data, self._by_class(np.vstack([self.coef_.T, self.intercept_])).ravel()
+
+    def _by_example(self, values: np.ndarray, offsets: np.ndarray, X: Any) -> np.ndarray:
+        return values
+
+    @staticmethod
+    def _ranked(
+        labels: np.ndarray, scores: np.ndarray, offsets: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        return labels.T, scores
