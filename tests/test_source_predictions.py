@@ -63,11 +63,25 @@ def test_bags(kind, tmp_path):
         assert_allclose(model.score(data), model.score(BAGS, BAG_NAMES))
 
 
-def test_structures_of_rows_and_latent_ones(tmp_path):
-    model = StructuredSVM(Multiclass(3), random_state=0).fit(ROWS, CODES)
+class Unchecked(Multiclass):
+    """One that takes rows as users give them."""
+
+    takes_checked = False
+
+    def encode(self, X, y=None):
+        assert isinstance(X, np.ndarray)
+        return super().encode(X, y)
+
+
+@pytest.mark.parametrize("structure", [Multiclass(3), Unchecked(3)])
+def test_structures_of_rows(structure, tmp_path):
+    model = StructuredSVM(structure, random_state=0).fit(ROWS, CODES)
     data = write_shards(tmp_path / "rows", ROWS, CODES, chunk_size=200)
     assert_same_labels(model.predict(data), model.predict(ROWS))
     assert_allclose(model.score(data), model.score(ROWS, CODES))
+
+
+def test_latent_structures(tmp_path):
     y = np.where([name == BAG_NAMES[0] for name in BAG_NAMES], 0, -1)
     X = np.vstack(BAGS), np.concatenate([[0], np.cumsum([len(bag) for bag in BAGS])])
     latent = LatentStructuredSVM(Bags(1.0), random_state=0).fit(X, y)

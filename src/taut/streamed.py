@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Generator
 from contextlib import closing
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,13 @@ class Part(NamedTuple):
     chunk: Chunk
     data: CompiledData | PythonData
     weight: np.ndarray
+
+
+def examples_for(structure: Structure | CompiledStructure, chunk: Chunk) -> Any:
+    """The X of a chunk in the form that a structure takes."""
+    if getattr(structure, "takes_checked", True):
+        return chunk.examples
+    return chunk.X if chunk.offsets is None else (chunk.X, chunk.offsets)
 
 
 class StreamedProblem(Problem):
@@ -126,9 +133,7 @@ class StreamedProblem(Problem):
     def bind(self, chunk: Chunk) -> Part:
         """A chunk with oracles and weights."""
         chunk = self.recode(chunk)
-        X = chunk.examples
-        if not getattr(self.structure, "takes_checked", True):
-            X = chunk.X if chunk.offsets is None else (chunk.X, chunk.offsets)
+        X = examples_for(self.structure, chunk)
         data = bind(self.structure, X, chunk.y, self.regularizer, self.room)
         weight = np.ones(chunk.n_blocks) if chunk.sample_weight is None else chunk.sample_weight
         weight = self.C * weight
