@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_iris
-from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.model_selection import StratifiedKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import taut
 from own_structures import Tags
@@ -390,13 +392,46 @@ def test_cross_validation_picks_a_sane_factor():
 def test_cross_validation_of_sequences():
     estimator = taut.ChainSVM(random_state=0)
     search = taut.path_cv(
-        estimator, SEQUENCES, LABELS, LOW, 1.0, gap=0.1, cv=KFold(3), n_points=4,
+        estimator, SEQUENCES, [list(y) for y in LABELS], LOW, 1.0, gap=0.1, cv=3, n_points=4,
         sample_weight=np.arange(1.0, 7.0),
     )  # fmt: skip
     assert search.scores.shape == (4, 3)
     best = clone(estimator).set_params(C=search.best_C_)
     best.fit(SEQUENCES, LABELS, np.arange(1.0, 7.0))
     assert_array_equal(search.best_estimator_.coef_, best.coef_)
+
+
+def test_steps_of_a_pipeline_are_fitted_to_each_fold():
+    wide, weight = X * [1.0, 10.0, 0.1, 1.0], np.linspace(0.5, 2.0, len(X))
+    pipeline = make_pipeline(StandardScaler(), taut.MulticlassSVM(random_state=0))
+    search = taut.path_cv(
+        pipeline, wide, Y, LOW, HIGH, gap=GAP, cv=3, n_points=4, sample_weight=weight
+    )  # fmt: skip
+    train, test = list(StratifiedKFold(3).split(X, Y))[1]
+    scaler = StandardScaler().fit(wide[train])
+    path = taut.path(
+        pipeline[-1], scaler.transform(wide[train]), Y[train], LOW, HIGH, gap=GAP,
+        sample_weight=weight[train],
+    )  # fmt: skip
+    held = scaler.transform(wide[test])
+    assert_array_equal(search.scores[:, 1], [path.at(C).score(held, Y[test]) for C in search.Cs])
+    best = clone(pipeline).set_params(multiclasssvm__C=search.best_C_)
+    best.fit(wide, Y, multiclasssvm__sample_weight=weight)
+    assert_array_equal(search.best_estimator_.predict(wide), best.predict(wide))
+    assert_array_equal(search.best_estimator_[-1].coef_, best[-1].coef_)
+    assert not hasattr(pipeline[0], "mean_")
+    assert not hasattr(pipeline[-1], "coef_")
+
+
+def test_a_pipeline_of_one_step_is_that_step():
+    model = taut.MulticlassSVM(random_state=0)
+    settings = {"gap": 0.1, "cv": 2, "n_points": 3}
+    alone = taut.path_cv(model, X, Y, 0.1, 1.0, **settings)
+    search = taut.path_cv(make_pipeline(model), X, Y, 0.1, 1.0, **settings)
+    assert_array_equal(search.scores, alone.scores)
+    assert_array_equal(search.best_estimator_[-1].coef_, alone.best_estimator_.coef_)
+    with pytest.raises(InvalidType, match="convex objective"):
+        taut.path_cv(make_pipeline(model, StandardScaler()), X, Y, 0.1, 1.0)
 
 
 def test_cross_validation_with_another_score():

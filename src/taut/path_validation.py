@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
+from sklearn.base import clone, is_classifier
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
+from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 
 from taut.errors import InvalidData, NotConverged
@@ -33,7 +35,7 @@ class PathCV:
     best_C_ : float
         The smallest C of the grid with the highest mean score.
     best_score_ : float
-    best_estimator_ : estimator
+    best_estimator_ : estimator, or Pipeline if one was given
         Fitted to all data at `best_C_`, with the `tol` of the estimator that was given.
     paths : list of Path
         Of the folds.
@@ -85,7 +87,9 @@ def path_cv(
 
     Parameters
     ----------
-    estimator, X, y, C_min, C_max, gap
+    estimator : estimator of taut, or Pipeline that ends with one
+        As for `taut.path`. The steps of a pipeline before the last are fitted anew to each fold.
+    X, y, C_min, C_max, gap
         As for `taut.path`. Sequences and other examples are given as lists, which are split.
     cv : int, splitter or iterable, default=5
         As for scikit-learn's `cross_val_score`. Classes of rows are stratified.
@@ -122,12 +126,12 @@ def path_cv(
     >>> search.best_score_ > 0.9, search.best_estimator_.score(X, y) > 0.9
     (True, True)
     """
-    check_path(estimator, C_min, C_max, gap)
+    steps, model = _steps(estimator)
+    check_path(model, C_min, C_max, gap)
     if n_points < 2:
         raise InvalidData(f"n_points = {n_points}: give at least 2")
-    scorer = check_scoring(estimator, scoring)
-    stratified = is_classifier(estimator) and np.isscalar(next(iter(y)))  # not so sequences
-    folds = list(check_cv(cv, y, classifier=stratified).split(X, y))
+    scorer = check_scoring(model, scoring)
+    folds = list(check_cv(cv, y, classifier=is_classifier(model)).split(X, y))
     if len(folds) < 2:
         raise InvalidData(f"cv = {cv!r} gives {len(folds)} fold: give at least 2")
     Cs = np.geomspace(C_min, C_max, n_points)
@@ -136,20 +140,47 @@ def path_cv(
     line = walk_line(verbose)
     with one_of_each_kind(), closing_all([line] if line else []):
         for k, (train, test) in enumerate(folds):
-            walk = Walk(estimator, C_min, C_max, gap, (), line, f"fold {k + 1}/{len(folds)}  ")
-            walk.go(_part(X, train), _part(y, train), _weights(sample_weight, train))
+            walk = Walk(model, C_min, C_max, gap, (), line, f"fold {k + 1}/{len(folds)}  ")
+            before, rows = _fitted(steps, _part(X, train), _part(y, train))
+            walk.go(rows, _part(y, train), _weights(sample_weight, train))
             if walk.interrupted.is_set():
                 raise KeyboardInterrupt
             if walk.shortfall:
                 warn_once(walk.shortfall, NotConverged)
             path = Path(walk.points, walk.nodes, walk.message)
-            scores[:, k] = _scores(path, Cs, scorer, _part(X, test), _part(y, test))
+            held = _part(X, test) if before is None else before.transform(_part(X, test))
+            scores[:, k] = _scores(path, Cs, scorer, held, _part(y, test))
             paths.append(path)
         result = PathCV(Cs, scores, paths)
-        best = estimator._copy(C=result.best_C_)
-        every = _weights(sample_weight, np.arange(len(y)))
-        result.best_estimator_ = best.fit(X, y, **every)
+        before, rows = _fitted(steps, X, y)
+        best = model._copy(C=result.best_C_)
+        best.fit(rows, y, **_weights(sample_weight, np.arange(len(y))))
+        result.best_estimator_ = _with_steps(estimator, before, best)
     return result
+
+
+def _steps(estimator: Any) -> tuple[Any, Any]:
+    """The steps before the last, as a pipeline, and the last; None where there are none before."""
+    if not isinstance(estimator, Pipeline):
+        return None, estimator
+    return (estimator[:-1] if len(estimator) > 1 else None), estimator[-1]
+
+
+def _fitted(steps: Any, X: Any, y: Any) -> tuple[Any, Any]:
+    """A copy of the steps that is fitted, and X after them."""
+    if steps is None:
+        return None, X
+    fresh = clone(steps)
+    return fresh, fresh.fit_transform(X, y)
+
+
+def _with_steps(estimator: Any, before: Any, model: Any) -> Any:
+    """The model, at the end of a pipeline if the estimator is one."""
+    if not isinstance(estimator, Pipeline):
+        return model
+    pipeline = copy.copy(estimator)
+    pipeline.steps = [*([] if before is None else before.steps), (estimator.steps[-1][0], model)]
+    return pipeline
 
 
 def _part(data: Any, rows: np.ndarray) -> Any:
