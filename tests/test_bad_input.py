@@ -12,10 +12,19 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
+import taut
 from own_structures import Tags
-from taut import BinarySVM, ChainSVM, MulticlassSVM, RankSVM, RegressionSVM, StructuredSVM
+from taut import (
+    BinarySVM,
+    ChainSVM,
+    Checkpoint,
+    MulticlassSVM,
+    RankSVM,
+    RegressionSVM,
+    StructuredSVM,
+)
 from taut.errors import InvalidData
-from taut.solvers import DualCoordinate
+from taut.solvers import DualCoordinate, OnlineCache
 from taut.structures import Multiclass
 
 X = np.array([[1.0, 0.5], [-1.0, 0.0], [0.0, 2.0], [-0.5, -2.0], [2.0, 1.0], [0.25, -1.0]])
@@ -116,6 +125,18 @@ TABLE = [
     Bad("text in a sequence", r"X\[1\]\[0, 1\] = 'red' cannot be read as a number; encode",
         LISTS, X=constant([[[1, 2]], [[3, "red"], [5, 6]]])),
     Bad("complex X", r"Complex data not supported: X .*pass real", ROWS, X=lambda X: 1j * X),
+    *(
+        Bad(f"X = {value!r}", r"X is (a|of type) \w+: give .*a list", X=constant(value))
+        for value in ({1, 2}, {0: [1.0]}, frozenset())
+    ),
+    Bad("X that is a generator", r"X is (a|of type) generator: give .*are a taut\.data\.Stream",
+        X=lambda X: (x for x in X)),
+    Bad("no X", r"X is None: give numbers", MATRICES, X=constant(None)),
+    Bad("no examples at all", r"X is of type NoneType: give a list of examples", ("structured",),
+        X=constant(None)),
+    Bad("y that is a generator", r"Expected array-like .*for y; pass a list", (*CLASSES, "chain"),
+        y=lambda y: (label for label in y)),
+    Bad("y that is a set", r"y is of type set: give a list", ("structured",), y=constant({1, 2})),
     Bad("X in one dimension", r"2D array for X, got 1D.*Reshape", ROWS, X=constant(np.ones(6))),
     Bad("X in three dimensions", r"X has 3 dimensions .*flatten", ROWS,
         X=constant(np.ones((6, 2, 2)))),
@@ -257,8 +278,45 @@ TABLE = [
             parameters={"solver": value})
         for value in ("newton", None, DualCoordinate, ["auto"])
     ),
-    Bad("random_state < 0", r"random_state = -1: give an integer >= 0",
-        parameters={"random_state": -1}),
+    *(
+        Bad(f"random_state = {value!r}", r"random_state = -1: give an integer >= 0",
+            parameters={"random_state": value})
+        for value in (-1, np.int64(-1))
+    ),
+    *(
+        Bad(f"random_state = {value!r}",
+            r"random_state = .*: give an integer >= 0, a RandomState or Generator",
+            parameters={"random_state": value})
+        for value in ("a", 1.5, [1])
+    ),
+    *(
+        Bad(f"verbose = {value!r}", r"verbose = .*: give a number", parameters={"verbose": value})
+        for value in ("a", None, math.nan)
+    ),
+    *(
+        Bad(f"warm_start = {value!r}", rf"warm_start = {value!r}: give True or False",
+            parameters={"warm_start": value})
+        for value in ("no", None, 2)
+    ),
+    *(
+        Bad(f"C = {value}", r"C = 1e\+\d+: it is too large to compute with, give at most 1e\+150",
+            parameters={"C": value})
+        for value in (1e308, 1e200)
+    ),
+    Bad("checkpoint = 5", r"checkpoint = 5: give the path of a file, as text",
+        parameters={"checkpoint": 5}),
+    *(
+        Bad(f"{name} of {value}", rf"{name} = {value}: give finite numbers",
+            parameters={name: value})
+        for name in ("prior_mean", "prior_precision")
+        for value in (math.nan, math.inf)
+    ),
+    *(
+        Bad(f"{value} in {name}", rf"{name}\[1\] = {value}: give finite numbers", ROWS,
+            {name: [0.0, value]}, y=lambda y: ["a", "b"] * 3 if isinstance(y[0], str) else y)
+        for name in ("prior_mean", "prior_precision")
+        for value in (math.nan, -math.inf)
+    ),
     *(
         Bad(f"callbacks = {value!r}", r"callbacks = .*: give a list of functions",
             parameters={"callbacks": value})
@@ -267,6 +325,16 @@ TABLE = [
     Bad("checkpoint in no folder", r"checkpoint = 'no/where': there is no folder no; create",
         parameters={"checkpoint": "no/where"}),
     # parameters of some
+    *(
+        Bad(f"fit_intercept = {value!r}", rf"fit_intercept = {value!r}: give True or False",
+            ROWS, {"fit_intercept": value})
+        for value in ("no", None, 0.5)
+    ),
+    *(
+        Bad(f"boundary = {value!r}", rf"boundary = {value!r}: give True or False", ("chain",),
+            {"boundary": value})
+        for value in ("a", None, 2)
+    ),
     *(
         Bad(f"intercept_scaling = {value}", r"intercept_scaling = \S+: it must be positive",
             ROWS, {"intercept_scaling": value})
@@ -498,3 +566,60 @@ def test_scores_of_other_lengths_are_refused(name):
 def test_bad_weights_of_scores_are_refused(name):
     with pytest.raises(InvalidData, match=r"sample_weight has shape \(2,\), expected"):
         fitted(name).score(*GOOD[name][1:], [1.0, 2.0])
+
+
+# Objects and files
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda path: Checkpoint(path, seconds="a"), r"seconds = 'a': give a number"),
+        (lambda path: Checkpoint(path, seconds=-1), r"seconds = -1: give 0 or more"),
+        (lambda path: Checkpoint(3), r"checkpoint = 3: give the path of a file, as text"),
+        (lambda path: OnlineCache(online_gap="a"), r"online_gap = 'a': give a number"),
+        (lambda path: OnlineCache(cache_gap=None), r"cache_gap = None: give a number"),
+        (lambda path: OnlineCache(max_rounds="a"), r"max_rounds = 'a': give a number"),
+        (lambda path: OnlineCache(reach=math.nan), r"reach = nan: give a number"),
+        (lambda path: taut.load(3), r"path = 3: give the path of a file, as text"),
+        (lambda path: taut.load(None), r"path = None: give the path of a file, as text"),
+        (lambda path: fitted("binary").save(3), r"path = 3: give the path of a file, as text"),
+        (
+            lambda path: fitted("binary").save(path / "none" / "m.taut"),
+            r"path = '.*m\.taut': there is no folder .*none; create it, or give another path",
+        ),
+        (
+            lambda path: taut.path_cv(BinarySVM(), X, list("abbaab"), 0.1, 1.0, verbose="a"),
+            r"verbose = 'a': give a number",
+        ),
+        (
+            lambda path: taut.path(BinarySVM(), X, list("abbaab"), 0.1, 1.0, verbose="a"),
+            r"verbose = 'a': give a number",
+        ),
+    ],
+)
+def test_what_is_no_parameter_of_these_is_named(call, words, tmp_path):
+    with pytest.raises(InvalidData, match=words):
+        call(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_folder_is_also_a_missing_file(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        fitted("binary").save(tmp_path / "none" / "m.taut")
+
+
+@pytest.mark.parametrize("seed", [np.int64(3), np.random.RandomState(3), np.random])
+def test_seeds_of_numpy(seed):
+    model, X, y = GOOD["binary"]
+    assert clone(model).set_params(random_state=seed).fit(X, y).score(X, y) > 0.0
+
+
+def test_generators_of_numpy_are_seeds(tmp_path):
+    model, X, y = GOOD["binary"]
+    models = [
+        clone(model).set_params(random_state=np.random.default_rng(7)).fit(X, y) for _ in range(2)
+    ]
+    np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
+    models[0].save(tmp_path / "m.taut")
+    assert taut.load(tmp_path / "m.taut").random_state is None

@@ -16,6 +16,7 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 # A part may import from the rows above its own, and from itself; `taut` itself is lazy.
 LAYERS = [
     ["errors"],
+    ["checks"],
     ["_jit", "_lanes", "_scaling", "files", "interrupts", "notices", "progress", "result"],
     ["enclosure", "label_rows", "xorshift"],
     ["_linalg", "inner_products", "m_best", "marginals", "planes", "quadratic"],

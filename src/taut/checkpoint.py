@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from taut import files
+from taut.checks import as_path, check_number
 from taut.errors import InvalidData, InvalidFile
 from taut.notices import warn
 
@@ -25,6 +26,7 @@ class Checkpoint:
     Parameters
     ----------
     path : str or path
+        Of a file in a folder that exists.
     seconds : float, default=30.0
         Time between two savings; 0 saves after each pass.
 
@@ -42,6 +44,10 @@ class Checkpoint:
     """
 
     def __init__(self, path: str | os.PathLike, seconds: float = 30.0) -> None:
+        as_path("checkpoint", path)
+        check_number("seconds", seconds)
+        if seconds < 0.0:
+            raise InvalidData(f"seconds = {seconds}: give 0 or more between two savings")
         self.path = path
         self.seconds = seconds
 

@@ -15,6 +15,10 @@ class InvalidType(InvalidData, TypeError):
     """A value has a type that cannot be used; also a `TypeError`, as scikit-learn expects."""
 
 
+class MissingFolder(InvalidData, FileNotFoundError):
+    """The folder that a file is to be written to is not there; also a `FileNotFoundError`."""
+
+
 class InvalidFile(TautError, ValueError):
     """A file is damaged, foreign, of another kind or from a newer version."""
 

@@ -15,7 +15,8 @@ from typing import Any, NoReturn
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from .errors import InvalidData, InvalidFile, InvalidType
+from .checks import as_path
+from .errors import InvalidData, InvalidFile, InvalidType, MissingFolder
 
 __all__ = ["decode_label", "decode_nested", "encode_label", "encode_nested", "read", "write"]
 
@@ -56,6 +57,8 @@ def write(
     ------
     InvalidData
         A tensor or `meta` cannot be stored.
+    MissingFolder
+        There is no folder to write to.
     OSError
         The file cannot be written.
 
@@ -67,7 +70,12 @@ def write(
     >>> read(path, "model")
     ({'w': array([0., 1., 2.])}, {'C': 1.0})
     """
-    path = Path(path).resolve()
+    path = as_path("path", path).resolve()
+    if not path.parent.is_dir():
+        raise MissingFolder(
+            f"path = {str(path)!r}: there is no folder {path.parent}; create it, or give another "
+            "path"
+        )
     arrays = [(name, _storable(name, array)) for name, array in tensors.items()]
     # Wide items first: every tensor then starts at a multiple of its item size.
     arrays.sort(key=lambda item: (-item[1].itemsize, item[0]))
@@ -121,6 +129,7 @@ def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, np.ndarray]
         ...
     taut.errors.InvalidFile: ...notes.txt is not a complete safetensors file...
     """
+    path = as_path("path", path)
     size = os.stat(path).st_size
     if not os.path.isfile(path):
         _refuse(path, "is not a regular file", f"pass the path of a {kind} file")

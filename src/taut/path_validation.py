@@ -13,6 +13,7 @@ from sklearn.model_selection import check_cv
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 
+from taut.checks import check_number
 from taut.errors import InvalidData, NotConverged
 from taut.interrupts import closing_all
 from taut.notices import one_of_each_kind, warn_once
@@ -128,6 +129,8 @@ def path_cv(
     """
     steps, model = _steps(estimator)
     check_path(model, C_min, C_max, gap)
+    check_number("verbose", verbose)
+    check_number("n_points", n_points)
     if n_points < 2:
         raise InvalidData(f"n_points = {n_points}: give at least 2")
     scorer = check_scoring(model, scoring)

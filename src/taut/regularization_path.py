@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from taut.checks import check_number
 from taut.enclosure import Enclosure, Node, mix
 from taut.errors import InvalidData, InvalidType, NotConverged
 from taut.estimators.alternating import Alternating
-from taut.estimators.base import StructuralEstimator, check_number
+from taut.estimators.base import StructuralEstimator
 from taut.interrupts import closing_all
 from taut.notices import one_of_each_kind, warn_once
 from taut.progress import walk_line
@@ -179,6 +180,7 @@ def path(
     (True, True)
     """
     check_path(estimator, C_min, C_max, gap)
+    check_number("verbose", verbose)
     line = walk_line(verbose)
     callbacks = list(callbacks)
     with one_of_each_kind(), closing_all([*callbacks, *([line] if line else [])]):

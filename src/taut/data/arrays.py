@@ -3,7 +3,7 @@
 Every error names the argument, the row and the remedy.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -153,6 +153,8 @@ def as_numbers(X: Any, name: str, order: Literal["C"] | None = "C") -> np.ndarra
     if type(X) is np.ndarray and X.dtype in _FLOATS:
         return np.asarray(X, order=order)
     check_unmasked(X, name)
+    if X is None:
+        raise InvalidType(f"{name} is None: give numbers, as an array or in lists")
     kind = getattr(getattr(X, "dtype", None), "kind", None)
     if kind == "c":
         raise _complex(name)
@@ -191,6 +193,12 @@ def _explain(X: Any, name: str, error: Exception) -> InvalidData:
                 f"{name} is ragged: row {row} has {size} values, row 0 has {sizes[0]}; "
                 "give all rows the same length"
             )
+    if cells.ndim == 0 and isinstance(X, Iterable) and not isinstance(X, str | bytes):
+        later = "; data that come part by part are a taut.data.Stream" * isinstance(X, Iterator)
+        return InvalidType(
+            f"{name} is a {type(X).__name__}: give an array, a sparse matrix, a data frame or a "
+            f"list{later}"
+        )
     for index, value in np.ndenumerate(cells):
         place = f"{name}[{', '.join(map(str, index))}]" if index else name
         if isinstance(value, complex | np.complexfloating):

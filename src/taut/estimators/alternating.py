@@ -11,13 +11,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from taut.alternation import LatentProblem, LatentResult, StreamedLatentProblem, alternate
 from taut.binding import complete
+from taut.checks import check_number
 from taut.data.arrays import Checked, Matrix, as_matrix, as_sequences, holds_sequences
 from taut.data.chunks import Chunk
 from taut.data.labels import as_labels, share_right
 from taut.data.source import Source
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
-from taut.estimators.base import check_number, columns_of, estimator
+from taut.estimators.base import columns_of, estimator
 from taut.estimators.classification import LinearClassifier
 from taut.estimators.online import Answers, OnlineEstimator
 from taut.structures.bags import STARTS, first_bags

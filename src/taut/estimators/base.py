@@ -6,7 +6,7 @@ import copy
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar, dataclass_transform
 
 import numpy as np
@@ -15,6 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from taut.checkpoint import Checkpoint
+from taut.checks import check_flag, check_number
 from taut.data.arrays import Matrix, as_matrix
 from taut.errors import InvalidData, InvalidType, NotConverged
 from taut.estimators import storage
@@ -52,7 +53,7 @@ TRAINING_PARAMETERS = """C : float, default=1.0
         Seconds after which training ends.
     n_jobs : int, default=1
         Threads; -1 for all processors. With more than one, runs of one seed differ within `tol`.
-    random_state : int, RandomState or None
+    random_state : int, RandomState, Generator or None
         Seed of the order of visits.
     verbose : int, default=0
         1 shows a line of progress in a terminal.
@@ -102,12 +103,6 @@ def as_solver(solver: str | Solver) -> Solver | None:
     return None if solver == "auto" else SOLVERS[solver]()
 
 
-def check_number(name: str, value: Any) -> None:
-    """Refuse what cannot be compared with a number; whether it is in range is for others to say."""
-    if not isinstance(value, Real) or value != value:
-        raise InvalidType(f"{name} = {value!r}: give a number")
-
-
 def columns_of(X: Any, matrix: Matrix) -> dict[str, Any]:
     """What a fit remembers of the columns of X: their number and, for a data frame, their names."""
     memory = BaseEstimator()
@@ -128,7 +123,7 @@ class StructuralEstimator(BaseEstimator):
     max_iter: int = 1000
     time_limit: float | None = None
     n_jobs: int | None = 1
-    random_state: int | np.random.RandomState | None = None
+    random_state: int | np.random.RandomState | np.random.Generator | None = None
     verbose: int = 0
     warm_start: bool = False
     callbacks: Sequence[Callable[[Record], object]] = ()
@@ -157,16 +152,26 @@ class StructuralEstimator(BaseEstimator):
         return os.cpu_count() or 1 if jobs == -1 else int(jobs)
 
     def _seed(self) -> int:
-        if not isinstance(self.random_state, int):
-            return int(check_random_state(self.random_state).randint(2**31))
-        if self.random_state < 0:
-            raise InvalidData(f"random_state = {self.random_state}: give an integer >= 0, or None")
-        return self.random_state
+        given: Any = self.random_state
+        if isinstance(given, np.random.Generator):
+            return int(given.integers(2**31))
+        if isinstance(given, Integral):
+            if int(given) < 0:
+                raise InvalidData(f"random_state = {given}: give an integer >= 0, or None")
+            return int(given)
+        try:
+            return int(check_random_state(given).randint(2**31))
+        except ValueError as error:
+            raise InvalidType(
+                f"random_state = {given!r}: give an integer >= 0, a RandomState or Generator of "
+                "numpy, or None"
+            ) from error
 
     def _callbacks(self) -> list[Callable[[Record], object]]:
         given = self.callbacks
         if not (isinstance(given, Iterable) and all(map(callable, given))):
             raise InvalidType(f"callbacks = {given!r}: give a list of functions of a taut.Record")
+        check_number("verbose", self.verbose)
         line = progress_line(self.verbose, self.tol)
         return [*given, *([line] if line else [])]
 
@@ -176,6 +181,10 @@ class StructuralEstimator(BaseEstimator):
             check_number(name, getattr(self, name))
         if self.time_limit is not None:
             check_number("time_limit", self.time_limit)
+        check_flag("warm_start", self.warm_start)
+        checkpoint = self.checkpoint
+        if not isinstance(checkpoint, Checkpoint | None):
+            checkpoint = Checkpoint(checkpoint)
         return {
             "solver": as_solver(self.solver),
             "tol": self.tol,
@@ -183,7 +192,7 @@ class StructuralEstimator(BaseEstimator):
             "time_limit": self.time_limit,
             "random_state": self._seed(),
             "callbacks": self._callbacks(),
-            "checkpoint": self.checkpoint,
+            "checkpoint": checkpoint,
         }
 
     def _attributes(self, w: np.ndarray, coef_shape: tuple[int, int] | None) -> dict[str, Any]:
@@ -288,7 +297,10 @@ class StructuralEstimator(BaseEstimator):
 
     def _plain_params(self) -> dict[str, Any]:
         """The parameters, of types that a file can hold."""
-        return {name: _plain_prior(value) for name, value in self.get_params(deep=False).items()}
+        parameters = self.get_params(deep=False)
+        if isinstance(parameters["random_state"], np.random.Generator):
+            parameters["random_state"] = None  # its state belongs to the run, not to the model
+        return {name: _plain_prior(value) for name, value in parameters.items()}
 
 
 def _plain_prior(value: Any) -> Any:

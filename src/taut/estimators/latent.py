@@ -163,7 +163,7 @@ class LatentStructuredSVM(Alternating, StructuredSVM):
         A compiled structure begins with the latent parts of y.
         """
         if not isinstance(X, Source):
-            self._check(y)
+            self._check(X, y)
         if getattr(self.structure, "complete", None) is None:
             raise InvalidData(
                 f"structure = {self.structure!r} has no complete: subclass taut.LatentStructure, "

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils.extmath import safe_sparse_dot
 
+from taut.checks import check_flag, check_number
 from taut.data.arrays import Matrix
 from taut.errors import InvalidData
-from taut.estimators.base import check_number, estimator
+from taut.estimators.base import estimator
 from taut.estimators.online import OnlineEstimator
 
 
@@ -28,6 +29,7 @@ class LinearEstimator(OnlineEstimator):
     @property
     def _bias(self) -> float:
         """Value of the constant feature."""
+        check_flag("fit_intercept", self.fit_intercept)
         if not self.fit_intercept:
             return 0.0
         check_number("intercept_scaling", self.intercept_scaling)

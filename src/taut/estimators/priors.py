@@ -38,7 +38,7 @@ class CoefRegularizer(Regularizer):
             return None
         model = getattr(self.mean, "estimator", self.mean)  # of a FrozenEstimator
         if not hasattr(model, "_joint_weights"):
-            return self._joint("prior_mean", as_numbers(self.mean, "prior_mean"), n, 0.0)
+            return self._joint("prior_mean", _finite("prior_mean", self.mean), n, 0.0)
         try:
             w = model._joint_weights()
         except AttributeError as error:
@@ -56,7 +56,7 @@ class CoefRegularizer(Regularizer):
     def _precision(self, n: int) -> Any:
         if self.precision is None:
             return None
-        given = as_numbers(self.precision, "prior_precision")
+        given = _finite("prior_precision", self.precision)
         size = int(np.prod(self.coef_shape))
         if given.shape == (size, size) and size < n and given.shape != self.coef_shape:
             return scipy.linalg.block_diag(given, np.eye(n - size))
@@ -90,6 +90,15 @@ class CoefRegularizer(Regularizer):
     def _flat(coef: np.ndarray) -> np.ndarray:
         """The first part of w."""
         return coef.T.ravel()
+
+
+def _finite(name: str, given: Any) -> np.ndarray:
+    """Numbers, all of them finite."""
+    numbers = as_numbers(given, name)
+    for place in np.argwhere(~np.isfinite(numbers)):
+        where = f"[{', '.join(map(str, place))}]" if len(place) else ""
+        raise InvalidData(f"{name}{where} = {numbers[tuple(place)]:g}: give finite numbers")
+    return numbers
 
 
 class LabelMajorRegularizer(CoefRegularizer):

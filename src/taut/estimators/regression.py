@@ -8,12 +8,13 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 
+from taut.checks import check_number
 from taut.data.arrays import Checked, Matrix, as_matrix
 from taut.data.source import Source
 from taut.data.targets import as_real_targets
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
-from taut.estimators.base import check_number, columns_of, estimator
+from taut.estimators.base import columns_of, estimator
 from taut.estimators.linear import LinearEstimator
 from taut.estimators.online import Answers, Plan, real_targets, takes_sources
 from taut.structures import Regression

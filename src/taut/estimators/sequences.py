@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from taut.binding import CompiledData
+from taut.checks import check_flag
 from taut.data.arrays import Checked, as_sequences, holds_sequences
 from taut.data.labels import as_label_sequences, class_index
 from taut.data.source import Source
@@ -105,7 +106,8 @@ class ChainSVM(OnlineSequences, LabelDistribution):
     def _structure(self, n_labels: int) -> Chain:
         if not isinstance(self.loss, str) or self.loss not in _LOSSES:
             raise InvalidData(f"loss = {self.loss!r}: give one of {sorted(_LOSSES)}")
-        return Chain(n_labels, _LOSSES[self.loss], self.boundary)
+        check_flag("boundary", self.boundary)
+        return Chain(n_labels, _LOSSES[self.loss], bool(self.boundary))
 
     def _plan(self, source: Source) -> Plan:
         n, classes = source.n_features or 0, source.classes

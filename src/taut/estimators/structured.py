@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import field, replace
 from itertools import chain
 from typing import Any, Self
@@ -71,7 +71,7 @@ class StructuredSVM(OnlineEstimator, HasStructure):
         """
         if isinstance(X, Source):
             return self._fit_source(X, y=y, sample_weight=sample_weight)
-        self._check(y)
+        self._check(X, y)
         return self._keep(self._train(self.structure, X, y, sample_weight, None))
 
     def _options(self) -> dict[str, Any]:
@@ -86,13 +86,15 @@ class StructuredSVM(OnlineEstimator, HasStructure):
     def _attributes(self, w: np.ndarray, coef_shape: Any) -> dict[str, np.ndarray]:
         return {"coef_": w}
 
-    def _check(self, y: Any) -> None:
-        """Refuse what cannot be a structure, or no labels."""
+    def _check(self, X: Any, y: Any) -> None:
+        """Refuse what cannot be a structure, no examples, or no labels."""
         _check_structure(self.structure)
+        _check_listed("X", X)
         if y is None:
             raise InvalidData(
                 f"{type(self).__name__} requires y to be passed, but the target y is None"
             )
+        _check_listed("y", y)
 
     @takes_sources
     def predict(self, X: Any) -> Any:
@@ -135,6 +137,7 @@ class StructuredSVM(OnlineEstimator, HasStructure):
     def _bind(self, X: Any, y: Any = None) -> CompiledData | PythonData:
         """The structure and data of the length of `coef_`."""
         check_is_fitted(self)
+        _check_listed("X", X)
         data = bind(self.structure, X, y)
         n_features = getattr(data, "n_features", len(self.coef_))
         if n_features != len(self.coef_):
@@ -143,6 +146,15 @@ class StructuredSVM(OnlineEstimator, HasStructure):
                 f"{len(self.coef_)}: give the features that fit saw"
             )
         return data
+
+
+def _check_listed(name: str, values: Any) -> None:
+    """Refuse what does not hold examples in an order; what they are is the structure's business."""
+    if not hasattr(values, "__len__") or isinstance(values, Mapping | Set):
+        raise InvalidType(
+            f"{name} is of type {type(values).__name__}: give a list of examples, or what else the "
+            "structure takes; data that come part by part are a taut.data.Stream"
+        )
 
 
 def _check_structure(structure: Any) -> None:

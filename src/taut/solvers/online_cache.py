@@ -12,6 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from taut._lanes import aligned_zeros
+from taut.checks import check_number
 from taut.data.chunks import Chunk
 from taut.data.memory import as_bytes, return_freed_memory
 from taut.errors import CacheOverflow, InvalidData
@@ -102,6 +103,8 @@ class OnlineCache(Solver[CacheState]):
 
     def __post_init__(self) -> None:
         as_bytes(self.memory, "memory")
+        for name in ("online_gap", "cache_gap", "reach", "max_rounds"):
+            check_number(name, getattr(self, name))
         if not (self.online_gap > 0.0 and self.cache_gap > 0.0 and self.max_rounds >= 1):
             raise InvalidData(
                 f"online_gap = {self.online_gap} and cache_gap = {self.cache_gap} must be "
