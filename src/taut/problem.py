@@ -39,8 +39,8 @@ def check_factor(C: float) -> None:
         raise InvalidData(f"C = {C}: it must be positive and finite")
     if C > LARGEST:
         raise InvalidData(
-            f"C = {C:g} is too large to compute with: give at most {LARGEST:g}; larger makes no "
-            "difference once all examples are fitted"
+            f"C = {C:g}: it is too large to compute with, give at most {LARGEST:g}; a fit to "
+            "separable data is the same from some C on"
         )
 
 
