@@ -60,7 +60,7 @@ def solve(
         `Result.state` of another solve of the same data, as a hot start.
     random_state : int or Generator, optional
     check : bool, default=True
-        Test the laws of a structure of your own on two blocks first, with some tens of calls.
+        Test the laws of a structure of your own on four blocks first, with some tens of calls.
 
     Returns
     -------

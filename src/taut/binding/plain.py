@@ -8,13 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from taut.binding.witness import Witness
 from taut.data.arrays import LARGEST
 from taut.errors import InvalidData, InvalidStructure
 from taut.regularizer import Prior, Regularizer
-from taut.structures._examples import PRECISION
 from taut.structures.base import Structure, bounded_argmax
-
-_NOTHING: tuple[float, Any] = (0.0, None)
 
 
 def plain(data: Any) -> Any:
@@ -48,12 +46,7 @@ class PythonData:
             return
         self.n_features = self.size = self.reads = len(self.features(0, self.truth[0]))
         self.prior = (regularizer or Regularizer()).check(self.n_features)
-        # What tells whether the features of a truth are those of the first call, and their length.
-        self._probe = np.random.default_rng(0).normal(size=self.n_features)
-        self._marks = np.full(self.n_blocks, np.nan)
-        self._lengths = np.zeros(self.n_blocks)
-        # The costliest label of each block so far: an argmax that forgets the loss falls below it.
-        self._costliest: dict[int, tuple[float, Any]] = {}
+        self.witness = Witness(structure, self.n_blocks, self.n_features)
 
     @staticmethod
     def pad(w: np.ndarray) -> np.ndarray:
@@ -103,8 +96,7 @@ class PythonData:
         right = self._right(i)
         for label in labels:
             loss = self.loss(i, label)
-            if loss > self._costliest.get(i, _NOTHING)[0]:
-                self._costliest[i] = loss, label
+            self.witness.see_label(i, label, loss)
             yield right - self.features(i, label), loss
 
     def loss(self, i: int, label: Any) -> float:
@@ -118,38 +110,13 @@ class PythonData:
         return loss
 
     def _right(self, i: int) -> np.ndarray:
-        """The features of the truth of block i: bounds rest on their being the same each time."""
+        """The features of the truth of block i."""
         right = self.features(i, self.truth[i])
-        mark = float(right @ self._probe)
-        if np.isnan(self._marks[i]):
-            loss = self.loss(i, self.truth[i])
-            if loss > PRECISION:
-                raise InvalidStructure(
-                    f"{type(self.structure).__name__}.loss of example {i} is {loss:g} for the "
-                    "truth itself: return 0 there"
-                )
-            self._marks[i], self._lengths[i] = mark, np.linalg.norm(right)
-        elif abs(mark - self._marks[i]) > PRECISION * (1.0 + self._lengths[i]):
-            raise InvalidStructure(
-                f"{type(self.structure).__name__}.features of example {i} and its truth are not "
-                "those of an earlier call: return the same for the same input, without chance or "
-                "state, and leave the example as it is"
-            )
+        if self.witness.is_new(i):
+            self.witness.see_truth(i, right, self.loss(i, self.truth[i]))
+        else:
+            self.witness.see_truth_again(i, right)
         return right
-
-    def check_best(
-        self, i: int, w: np.ndarray, found: tuple[np.ndarray, float], error: float, least: float
-    ) -> None:
-        """Refuse a found plane whose violation at w is below one that is known."""
-        psi, loss = found
-        value = loss - psi @ w + error
-        if value + PRECISION * (1.0 + np.abs(psi) @ np.abs(w) + abs(least)) < least:
-            raise InvalidStructure(
-                f"{type(self.structure).__name__}.argmax of example {i} returns a label whose "
-                f"score + loss is {least - value:.3g} below that of a label that it returned "
-                "before: return the label of highest score + loss, with the loss when a truth is "
-                "given; taut.check_structure tests it"
-            )
 
     def worst(self, i: int, v: np.ndarray) -> tuple[np.ndarray, float, float]:
         """psi and loss of the label that the loss-augmented oracle finds, and its error.
@@ -188,19 +155,26 @@ class PythonData:
     def evaluate(self, w: np.ndarray, n_jobs: int = 1) -> tuple[np.ndarray, np.ndarray]:
         """The hinges, and the summed sizes of the terms of the scores behind them."""
         point = self.point(w)
-        hinges, sizes = np.empty((2, self.n_blocks))
+        values, sizes = np.empty((2, self.n_blocks))
         for i in range(self.n_blocks):
-            costliest = self._costliest.get(i)
+            rivals = self.witness.rivals(i)
             psi, loss, error = self.worst(i, w)
-            hinges[i] = max(loss - psi @ point + error, 0.0)
-            if costliest is not None:
-                rival, cost = self.plane(i, costliest[1])
-                self.check_best(i, point, (psi, loss), error, cost - rival @ point)
-            sizes[i] = np.abs(psi) @ np.abs(point)
+            values[i], sizes[i] = loss - psi @ point + error, np.abs(psi) @ np.abs(point)
+            self._compare(i, point, values[i], sizes[i], rivals)
+        for i in self.witness.audited().tolist():
+            self._compare(i, point, values[i], sizes[i], self.witness.listed(self.X[i]))
         # Where the truth is best, the scores of others were about as large as its own.
         satisfied = sizes == 0.0
-        sizes[satisfied] = 2.0 * np.linalg.norm(self.prior.weights(w)) * self._lengths[satisfied]
-        return hinges, sizes
+        norm = np.linalg.norm(self.prior.weights(w))
+        sizes[satisfied] = 2.0 * norm * self.witness.lengths[satisfied]
+        return np.maximum(values, 0.0), sizes
+
+    def _compare(
+        self, i: int, point: np.ndarray, value: float, size: float, rivals: list[Any]
+    ) -> None:
+        """Refuse an argmax of block i that is worse than other labels."""
+        for psi, loss in self.planes(i, rivals):
+            self.witness.check_best(i, value, size, loss - psi @ point)
 
     def add_worst(
         self,

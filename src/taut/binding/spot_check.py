@@ -15,8 +15,8 @@ from taut.structures._plain_examples import PlainExample
 from taut.structures.base import is_own
 from taut.structures.check import check_laws
 
-_EXAMPLES = 2
-_SEARCHES = 4  # random weights that candidates are found under, where nobody lists them
+_EXAMPLES = 4
+_SEARCHES = 3  # random weights that candidates are found under, where nobody lists them
 _LISTED = 32  # candidates, where somebody does
 _WEIGHTS = 2
 

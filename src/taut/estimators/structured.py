@@ -39,7 +39,7 @@ class StructuredSVM(OnlineEstimator, HasStructure):
         What a label is: joint features, loss, and loss-augmented argmax.
     {training}
     check : bool, default=True
-        Test the laws of a structure of your own on two examples before training, with some tens of
+        Test the laws of a structure of your own on four examples before training, with some tens of
         calls. `taut.check_structure` is the thorough test.
 
     Attributes

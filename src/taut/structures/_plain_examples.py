@@ -62,6 +62,19 @@ class PlainExample(Example):
     def check_more(self, weights, scores, sizes, rng):
         if hasattr(self.structure, "sample"):
             check_plain_sample(self, weights)
+        labels = getattr(self.structure, "labels", None)
+        if labels is not None:
+            self._check_listed(weights, [self.truth, *labels(self.x)])
+
+    def _check_listed(self, weights: np.ndarray, listed: list[Any]) -> None:
+        """What the argmax returns is listed."""
+        for w in weights:
+            for with_loss in (True, False):
+                label = self.argmax(w, with_loss)[0]
+                if not any(same(label, known) for known in listed):
+                    self.fail(
+                        "labels", f"{label!r} is missing, which argmax returns", "list all labels"
+                    )
 
     def check_untouched(self):
         if not same(self.before, (self.x, self.truth)):

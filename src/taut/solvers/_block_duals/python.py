@@ -77,7 +77,8 @@ class PythonDual(PlaneDual):
             found, error = sampled_planes(self.data, i, w, self.sampler, self.wanted, rng)
             values = [loss - psi @ point for psi, loss in found]
             if values[0] + error < worst:
-                self.data.check_best(i, point, found[0], error, worst)
+                size = np.abs(found[0][0]) @ np.abs(point)
+                self.data.witness.check_best(i, values[0] + error, size, worst)
             gap[i] = seen = self.weight[i] * max(values[0] + error, worst) - mean
             bar = worst + 1e-12 * (1.0 + abs(worst))
             for (psi, loss), value in zip(found, values, strict=True):
