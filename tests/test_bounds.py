@@ -143,9 +143,10 @@ def test_tripwires_find_broken_laws_in_training(kind, data):
 
 
 def test_listed_labels_are_audited(data):
-    model = StructuredSVM(RarelySecondBest(3), C=0.01, random_state=0, tol=1e-9, check=False)
+    X, y = (part[:8] for part in data)  # as many as an audit looks at
+    model = StructuredSVM(RarelySecondBest(3), C=0.01, random_state=0, check=False)
     with pytest.raises(InvalidStructure, match=r"RarelySecondBest\.argmax of example 3"):
-        model.fit(*data)
+        model.fit(X, y)
 
 
 @pytest.mark.parametrize("structure", [Tags(3), ListedTags(3), CompiledTags(3)])

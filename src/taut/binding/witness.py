@@ -14,7 +14,7 @@ import numpy as np
 from taut.errors import InvalidStructure
 from taut.structures._examples import PRECISION
 
-_AUDITED = 4  # blocks of which listed labels are tried in an audit, or one in _SHARE
+_AUDITED = 8  # blocks of which listed labels are tried in an audit, or one in _SHARE
 _SHARE = 64
 _LISTED = 32  # labels of each
 
