@@ -16,8 +16,8 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 # A part may import from the rows above its own, and from itself; `taut` itself is lazy.
 LAYERS = [
     ["errors"],
-    ["checks"],
-    ["_jit", "_lanes", "_scaling", "files", "interrupts", "notices", "progress", "result"],
+    ["checks", "digest", "notices"],
+    ["_jit", "_lanes", "_scaling", "files", "interrupts", "progress", "result"],
     ["enclosure", "label_rows", "xorshift"],
     ["_linalg", "inner_products", "m_best", "marginals", "planes", "quadratic"],
     ["data", "centre", "plane_steps"],

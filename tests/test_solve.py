@@ -126,6 +126,9 @@ class Interrupted(Tags):
 
     calls = 0
 
+    def __getstate__(self):
+        return {name: value for name, value in vars(self).items() if name != "calls"}
+
     def argmax(self, x, w, truth=None):
         self.calls += 1
         if self.calls == 30:

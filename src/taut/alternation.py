@@ -21,24 +21,26 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from taut.binding import complete
-from taut.checkpoint import Checkpoint, CheckpointFile
+from taut.checkpoint import Checkpoint, CheckpointFile, Fingerprint
 from taut.data.chunks import Chunk
 from taut.data.source import Source
+from taut.digest import digest_of
 from taut.errors import InvalidData
-from taut.interrupts import catch_interrupt
+from taut.interrupts import catch_interrupt, closing_all
 from taut.loop import Callback
 from taut.notices import one_of_each_kind
-from taut.problem import Problem
+from taut.problem import Belonging, Problem
 from taut.regularizer import Regularizer
 from taut.result import Certificate, History, Record, Result, Round, Rounds, Status, relative
 from taut.solvers import Solver
-from taut.solving import solve
+from taut.solving import fingerprint_of, solve
 from taut.streamed import StreamedProblem
 
 #: What the certificate of an alternation is about.
@@ -88,6 +90,11 @@ class LatentProblem:
         """The problem with the latent parts that are best under w."""
         return self._problem(self.X, complete(self.structure, self.X, self.y, w, self.n_jobs))
 
+    def belonging(self) -> Belonging:
+        """What rounds rest on: the first problem, and the data of those after it."""
+        first = self.first().belonging()()
+        return first._replace(data=digest_of(first.data, self.X, self.y))
+
     def _problem(self, X: Any, y: Any) -> Problem:
         return Problem(
             self.structure, X, y, self.C, self.sample_weight, self.n_jobs, self.regularizer
@@ -105,6 +112,8 @@ class StreamedLatentProblem(LatentProblem):
     impute : callable
         Turns a chunk and w, or None before the first round, into a chunk whose targets are truths
         with their latent parts.
+    recoding : bytes, optional
+        Tells imputations apart that the first chunk may not; see `taut.StreamedProblem`.
     """
 
     def __init__(
@@ -115,9 +124,11 @@ class StreamedLatentProblem(LatentProblem):
         C: float = 1.0,
         n_jobs: int = 1,
         regularizer: Regularizer | None = None,
+        recoding: bytes = b"",
     ) -> None:
         self.structure, self.source, self.impute = structure, source, impute
         self.C, self.n_jobs, self.regularizer = C, n_jobs, regularizer
+        self.recoding = recoding
 
     def first(self) -> Problem:
         """The problem to begin with."""
@@ -127,10 +138,14 @@ class StreamedLatentProblem(LatentProblem):
         """The problem with the latent parts that are best under w."""
         return self._imputed(w)
 
+    def belonging(self) -> Belonging:
+        """What rounds rest on: each problem is that of all data."""
+        return self.first().belonging()()
+
     def _imputed(self, w: np.ndarray | None) -> Problem:
         return StreamedProblem(
             self.structure, self.source, self.C, self.n_jobs, self.regularizer,
-            recode=lambda chunk: self.impute(chunk, w),
+            recode=lambda chunk: self.impute(chunk, w), recoding=self.recoding,
         )  # fmt: skip
 
 
@@ -200,35 +215,35 @@ def alternate(
     callbacks = list(callbacks)
     run = _Alternation(latent, start, tol, np.random.default_rng(random_state))
     file = None
-    if checkpoint is not None:
-        file = CheckpointFile(checkpoint, run.fingerprint(solver))
-        file.resume(run)
-    started = time.perf_counter()
-    began = started - run.seconds
-    try:
-        with one_of_each_kind(), catch_interrupt() as interrupted:
+    with ExitStack() as stack:
+        if checkpoint is not None:
+            fingerprint = run.fingerprint(solver, start)
+            file = stack.enter_context(CheckpointFile(checkpoint, fingerprint))
+            file.resume(run)
+        stack.enter_context(closing_all(callbacks))
+        stack.enter_context(one_of_each_kind())
+        interrupted = stack.enter_context(catch_interrupt())
+        started = time.perf_counter()
+        began = started - run.seconds
+        status = run.verdict(max_rounds, round_tol)
+        while status is None:
+            left = time_limit
+            if time_limit is not None and run.certificate is not None:
+                left = max(time_limit - (time.perf_counter() - started), _NO_TIME)
+            result = solve(
+                run.problem, solver, tol=tol, max_iter=max_iter, time_limit=left,
+                callbacks=[run.counting_on(callback) for callback in callbacks],
+                keep_state=False, random_state=run.rng, check=check,
+            )  # fmt: skip
+            run.take(result, began)
             status = run.verdict(max_rounds, round_tol)
-            while status is None:
-                left = time_limit
-                if time_limit is not None and run.certificate is not None:
-                    left = max(time_limit - (time.perf_counter() - started), _NO_TIME)
-                result = solve(
-                    run.problem, solver, tol=tol, max_iter=max_iter, time_limit=left,
-                    callbacks=[run.counting_on(callback) for callback in callbacks],
-                    random_state=run.rng, check=check,
-                )  # fmt: skip
-                run.take(result, began)
-                status = run.verdict(max_rounds, round_tol)
-                if result.certificate.status in _CUT_SHORT:
-                    status = result.certificate.status
-                else:
-                    if file is not None and (status is not None or file.due()):
-                        file.save_if_possible(*run.snapshot())
-                    if status is None and interrupted.is_set():
-                        status = Status.INTERRUPTED
-    finally:
-        for callback in callbacks:
-            getattr(callback, "close", lambda: None)()
+            if result.certificate.status in _CUT_SHORT:
+                status = result.certificate.status
+            else:
+                if file is not None and (status is not None or file.due()):
+                    file.save_if_possible(*run.snapshot())
+                if status is None and interrupted.is_set():
+                    status = Status.INTERRUPTED
     return run.result(status)
 
 
@@ -343,10 +358,11 @@ class _Alternation:
         )
         return LatentResult(self.w, certificate, self.history, self.rounds)
 
-    def fingerprint(self, solver: Solver | None) -> str:
+    def fingerprint(self, solver: Solver | None, start: np.ndarray | None) -> Fingerprint:
         """What a checkpoint must belong to."""
-        problem = self.problem
-        return f"latent {problem.data_digest.hex()} {problem.weight_digest.hex()} {solver}"
+        weights = self.problem.weight_digest
+        shared = fingerprint_of(self.latent.belonging(), weights, solver)
+        return {"kind": "latent", "start": digest_of(start).hex()} | shared
 
     def snapshot(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """All that is needed to go on after the last round."""
@@ -365,6 +381,7 @@ class _Alternation:
         """Go on from a snapshot."""
         self.w = arrays["w"]
         self.problem = self.latent.at(self.w)
+        self.objective = self.problem.primal(self.w)
         self.rng.bit_generator.state = meta["random"]
         self.history = History.from_dict(meta["history"])
         self.rounds = Rounds.from_dict(meta["rounds"])
@@ -375,4 +392,4 @@ class _Alternation:
             setattr(self, name, type(getattr(self, name))(value))
 
 
-_NUMBERS = ("objective", "before", "oracle_calls", "seconds")
+_NUMBERS = ("before", "oracle_calls", "seconds")

@@ -17,7 +17,7 @@ from taut.centre import MovingCentre
 from taut.checkpoint import CheckpointFile
 from taut.errors import CrossedBounds, InvalidData
 from taut.interrupts import catch_interrupt
-from taut.problem import Problem
+from taut.problem import Belonging, Problem
 from taut.result import (
     THE_OBJECTIVE,
     Certificate,
@@ -103,6 +103,9 @@ class Run:
         self.verified_gap = math.inf
         self.fruitless = 0
         self.least_gap, self.stagnant = math.inf, 0
+
+        #: What the dual variables belong to; where data may change it is asked before the passes.
+        self.belonging: Callable[[], Belonging] = lambda: problem.belonging()()
 
         if tol < _SINGLE:
             self.widen()
@@ -420,7 +423,7 @@ class Run:
 
     def read_state(self) -> Arrays:
         """The dual point, and the data that it belongs to."""
-        digests = {DIGEST: self.problem.data_digest, WEIGHTS: self.problem.weight_digest}
+        digests = {DIGEST: b"".join(self.belonging()), WEIGHTS: self.problem.weight_digest}
         assert self.best_w is not None
         return {
             **self.state.arrays(),
@@ -444,12 +447,17 @@ class Run:
         return arrays, meta
 
     def resume(self, arrays: Arrays, meta: dict[str, Any]) -> None:
-        """Go on from a snapshot."""
+        """Go on from a snapshot; bounds are taken from it only as far as they can be proved."""
         if arrays["U"].dtype != self.state.w.dtype:
             self.widen()
-        self.state.restore(
-            {name[len("state.") :]: a for name, a in arrays.items() if name.startswith("state.")}
-        )
+        own = {name[len("state.") :]: a for name, a in arrays.items() if name.startswith("state.")}
+        self.state.restore(own)
+        proved, self.dual_rounding = -math.inf, 0.0
+        if self.problem.repeatable:
+            U = np.zeros(len(self.state.w))
+            self.state.dual_vector(U)
+            proved, self.dual_rounding = self.problem.dual_bound(self.state.loss_sum, U)
+            self.state.restore(own)  # with sums as the passes had them, rounding included
         self.average, self.best_w = arrays.get("average"), arrays.get("best_w")
         centre = {name: float(value) for name, value in meta["centre"].items()}
         self.centre.resume(arrays["centre"], arrays["U"], centre)
@@ -458,11 +466,16 @@ class Run:
         for name in _NUMBERS:
             kind, value = type(getattr(self, name)), meta["numbers"][name]
             setattr(self, name, value == "True" if kind is bool else kind(value))
+        self.best_dual = min(self.best_dual, proved)
+        self.best_primal = math.inf
+        if self.best_w is not None and self.problem.repeatable:
+            v = self.wide(self.best_w)
+            self.best_primal, self.primal_rounding = self.problem.primal_bound(v)
+            self.penalty = self.problem.quadratic.value(v)
         self.aim()
 
 
 _NUMBERS = (
     "alignment", "averaged", "iteration", "parts", "summed", "recentres", "oracle_calls", "seconds",
-    "overestimate", "best_primal", "penalty", "best_dual", "primal_rounding", "dual_rounding",
-    "better", "verified_gap", "fruitless", "least_gap", "stagnant",
+    "overestimate", "best_dual", "better", "verified_gap", "fruitless", "least_gap", "stagnant",
 )  # fmt: skip

@@ -10,9 +10,7 @@ are replaced by a regulariser and its conjugate (`taut.quadratic`).
 from __future__ import annotations
 
 import copy
-import functools
-import hashlib
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -20,6 +18,7 @@ import numpy as np
 from taut.binding import CompiledData, PythonData, bind
 from taut.data.arrays import LARGEST
 from taut.data.weights import check_sample_weight
+from taut.digest import Digest, digest_of
 from taut.errors import InvalidData
 from taut.quadratic import Quadratic
 from taut.regularizer import Prior, Regularizer
@@ -61,6 +60,18 @@ def rounding_of(magnitude: float, n: int) -> float:
     random walk.
     """
     return float(np.finfo(np.float64).eps * (8.0 + np.sqrt(n)) * magnitude)
+
+
+class Belonging(NamedTuple):
+    """Digests of what dual variables belong to: with any of these another, bounds may be false."""
+
+    structure: bytes
+    prior: bytes
+    data: bytes
+
+    def differing(self, other: Belonging) -> list[str]:
+        """The names of what is not the same."""
+        return [name for name, own in self._asdict().items() if own != getattr(other, name)]
 
 
 class Problem:
@@ -127,7 +138,6 @@ class Problem:
         self.block_weight = C * self.sample_weight
         check_block_weight(self.block_weight)
         self.C = C
-        self.__dict__.pop("weight_digest", None)
 
     @property
     def n_blocks(self) -> int:
@@ -139,28 +149,34 @@ class Problem:
         """Length of w."""
         return self.data.n_features
 
-    @functools.cached_property
-    def data_digest(self) -> bytes:
-        """A digest of structure, data and prior, equal for equal ones; weights are not in it.
+    def belonging(self) -> Callable[[], Belonging]:
+        """What dual variables of this problem belong to as it is now, for whoever asks later.
 
-        Arrays of more than 16 MB enter by their shape and by values spread over them.
+        Weights are not in it. All bytes of the data are gone through; what cannot be read is
+        refused when the answer is asked for.
         """
-        digest = hashlib.sha256(f"{type(self.structure).__qualname__} {self.n_features}".encode())
-        digest.update(self.data.prior.digest)
-        for array in self.data.arrays():
-            digest.update(f"{array.dtype} {array.shape}".encode())
-            stride = array.nbytes // 2**24 + 1
-            digest.update(np.ascontiguousarray(array.reshape(-1)[::stride]).tobytes())
-        return digest.digest()
+        structure, prior = self._law()
+        data = Digest()
+        for value in self.data.content():
+            data.add(value)
+        return lambda: Belonging(structure.strict(), prior.strict(), data.strict())
+
+    def _law(self) -> tuple[Digest, Digest]:
+        """Digests of the structure, its code with it, and of the prior."""
+        structure, prior = Digest(code=True), Digest()
+        structure.add(self.structure)
+        structure.add(getattr(self.structure, "oracles", None))
+        prior.add(self.data.prior)
+        return structure, prior
 
     def n_changed(self, other: Any) -> int:
         """Blocks whose truth is another in a problem of the same blocks."""
         return self.data.n_changed(other.data)
 
-    @functools.cached_property
+    @property
     def weight_digest(self) -> bytes:
         """A digest of the blocks' weights."""
-        return hashlib.sha256(self.block_weight.tobytes()).digest()
+        return digest_of(self.block_weight)
 
     def primal(self, w: np.ndarray) -> float:
         """P(w), by one oracle call per block."""

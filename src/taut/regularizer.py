@@ -8,7 +8,6 @@ those of the structure. A prior mean alone needs none of that: passes then only 
 from __future__ import annotations
 
 import functools
-import hashlib
 from collections.abc import Callable
 from typing import Any
 
@@ -103,14 +102,6 @@ class Prior:
     def trivial(self) -> bool:
         """Whether oracles may read v itself."""
         return not (self.rescales or self.bounded.any())
-
-    @property
-    def digest(self) -> bytes:
-        """Tells priors apart."""
-        digest = hashlib.sha256()
-        for array in (self.mean, self.bounded, self.scale, self.root):
-            digest.update(b"-" if array is None else np.ascontiguousarray(array).tobytes())
-        return digest.digest()
 
     def scaled(self, w: np.ndarray) -> np.ndarray:
         """v = R w."""

@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable
+from contextlib import ExitStack
 
 import numpy as np
 
 from taut.binding import spot_check
-from taut.checkpoint import Checkpoint, CheckpointFile
+from taut.checkpoint import Checkpoint, CheckpointFile, Fingerprint
+from taut.digest import LEAVE_OUT, digest_of
 from taut.errors import InvalidData
 from taut.interrupts import closing_all
 from taut.loop import DIGEST, Callback, Run
-from taut.problem import Problem
+from taut.problem import Belonging, Problem
 from taut.result import (
     Result,
 )
@@ -31,6 +33,7 @@ def solve(
     callbacks: Iterable[Callback] = (),
     checkpoint: Checkpoint | str | os.PathLike | None = None,
     start: Arrays | None = None,
+    keep_state: bool = True,
     random_state: int | np.random.Generator | None = None,
     check: bool = True,
 ) -> Result:
@@ -57,7 +60,10 @@ def solve(
     checkpoint : Checkpoint or path, optional
         Where to save the run and to resume it from.
     start : dict of arrays, optional
-        `Result.state` of another solve of the same data, as a hot start.
+        `Result.state` of another solve of the same structure, data and prior, as a hot start.
+    keep_state : bool, default=True
+        Whether `Result.state` may be asked for after the data have changed: all bytes of data in
+        memory are then hashed before the first pass.
     random_state : int or Generator, optional
     check : bool, default=True
         Test the laws of a structure of your own on four blocks first, with some tens of calls.
@@ -86,23 +92,43 @@ def solve(
         spot_check(problem.data)
     solver = solver or (DualCoordinate() if problem.in_memory else OnlineCache())
     run = Run(problem, solver, tol, np.random.default_rng(random_state))
+    if keep_state or start is not None or checkpoint is not None:
+        run.belonging = problem.belonging()
     if start is not None:
-        # Planes keep the losses of their labels: with other truths the bounds would be wrong.
-        if start[DIGEST].tobytes() != problem.data_digest:
-            raise InvalidData(
-                "the start belongs to other data: start from a solve of the same data, or from "
-                "nothing (warm_start=False)"
-            )
+        check_start(start, run.belonging())
         run.hot_start(start)
-    file = None
-    if checkpoint is not None:
-        digests = f"{problem.data_digest.hex()} {problem.weight_digest.hex()}"
-        file = CheckpointFile(checkpoint, f"{digests} {run.solver}")
-        file.resume(run)
-    callbacks = list(callbacks)
-    with closing_all(callbacks):
+    file, callbacks = None, list(callbacks)
+    with ExitStack() as stack:
+        if checkpoint is not None:
+            fingerprint = fingerprint_of(run.belonging(), problem.weight_digest, solver)
+            file = stack.enter_context(CheckpointFile(checkpoint, fingerprint))
+            file.resume(run)
+        stack.enter_context(closing_all(callbacks))
         status = run.go(max_iter if problem.repeatable else 1, time_limit, callbacks, file)
     return run.result(status)
+
+
+def check_start(start: Arrays, belonging: Belonging) -> None:
+    """Refuse dual variables that belong to something else.
+
+    Planes keep the losses and features of their labels: with others the bounds would be wrong.
+    """
+    given = start[DIGEST].tobytes() if DIGEST in start else b""
+    size = len(belonging.data)
+    own = Belonging(*(given[k * size : (k + 1) * size] for k in range(len(Belonging._fields))))
+    differing = belonging.differing(own)
+    if differing:
+        raise InvalidData(
+            f"the start belongs to other data: the {' and the '.join(differing)} of its solve and "
+            "of this one are not the same; start from a solve of the same, or from nothing "
+            f"(warm_start=False). {LEAVE_OUT}"
+        )
+
+
+def fingerprint_of(belonging: Belonging, weights: bytes, solver: Solver | None) -> Fingerprint:
+    """What a checkpoint must belong to: settings of the solver are part of it, tol is not."""
+    digests = belonging._asdict() | {"weights": weights, "solver": digest_of(solver)}
+    return {name: digest.hex() for name, digest in digests.items()}
 
 
 class OnlineRun:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Generator
 from contextlib import closing
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,8 +13,9 @@ from taut.binding import CompiledData, PythonData, Room, bind
 from taut.data.chunks import Chunk
 from taut.data.held import Held, as_chunk
 from taut.data.source import Source
+from taut.digest import Digest, digest_of
 from taut.errors import InvalidData
-from taut.problem import Problem, check_block_weight, check_factor
+from taut.problem import Belonging, Problem, check_block_weight, check_factor
 from taut.regularizer import Prior, Regularizer
 from taut.structures.base import CompiledStructure, Structure
 
@@ -117,18 +118,26 @@ class StreamedProblem(Problem):
         """Number of blocks; 0 while it is not known."""
         return self.source.n_blocks or 0
 
-    @property
-    def data_digest(self) -> bytes:
-        """A digest of structure, data and prior; weights are not in it."""
-        name = f"{type(self.structure).__qualname__} {self.n_features}"
-        parts = (name.encode(), self.data.prior.digest, self.source.digest)
-        return hashlib.sha256(b" ".join(parts)).digest()
+    def belonging(self) -> Callable[[], Belonging]:
+        """What dual variables of this problem belong to; the source tells which data it has read.
+
+        Of the recoding its code, and what it makes of the first chunk, are in it.
+        """
+        structure, prior = self._law()
+        recoding = replace(self.recode(self.source.head), sample_weight=None).add_to(Digest())
+        recoding.add(getattr(self.recode, "__code__", None))
+
+        def answer() -> Belonging:
+            data = digest_of(self.source.digest, recoding.strict())
+            return Belonging(structure.strict(), prior.strict(), data)
+
+        return answer
 
     @property
     def weight_digest(self) -> bytes:
-        """A digest of C, of what the recoding does, and of the weights of the first blocks."""
-        weight = np.append(self.bind(self.source.head).weight, self.C).tobytes()
-        return hashlib.sha256(weight + self.recoding).digest()
+        """A digest of C, the weights of all blocks, and what the recoding makes of them."""
+        head = self.bind(self.source.head).weight
+        return digest_of(self.C, self.source.digest, self.recoding, head)
 
     def bind(self, chunk: Chunk) -> Part:
         """A chunk with oracles and weights."""

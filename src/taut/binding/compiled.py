@@ -280,6 +280,10 @@ class CompiledData:
                 "losses are >= 0, unless signed_losses says otherwise"
             )
 
+    def content(self) -> Iterator[Any]:
+        """All that oracles see of the data, and the truths, for a digest."""
+        yield self.blocks
+
     def hinges(self, w: np.ndarray, n_jobs: int = 1, loss_weight: float = 1.0) -> np.ndarray:
         """The largest violation of each block at w: one oracle call each.
 

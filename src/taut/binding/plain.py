@@ -60,6 +60,11 @@ class PythonData:
         for i in range(self.n_blocks):
             yield self.features(i, self.truth[i])
 
+    def content(self) -> Iterator[Any]:
+        """The examples, their truths and the features of these, for a digest."""
+        for i, features in enumerate(self.arrays()):
+            yield from (self.X[i], self.truth[i], features)
+
     def features(self, i: int, label: Any) -> np.ndarray:
         """phi(x_i, label), checked."""
         # A copy: a structure may fill and return one array in all calls.

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from taut.data.arrays import Checked, Matrix, offsets_of
 from taut.data.memory import size_of
+from taut.digest import Digest
 from taut.errors import InvalidData
 
 __all__ = ["Chunk", "as_csr", "concatenate", "from_columns", "stack"]
@@ -77,6 +78,16 @@ class Chunk:
             return self.X
         matrix = Checked(self.X)
         return matrix if self.offsets is None else (matrix, self.offsets)
+
+    def digest(self) -> bytes:
+        """A digest of its content, if all of it can be read."""
+        return self.add_to(Digest()).strict()
+
+    def add_to(self, digest: Digest) -> Digest:
+        """Let the content enter a digest, which is returned; numbers of blocks do not matter."""
+        for value in (self.X, self.offsets, self.y, self.sample_weight, self.margin):
+            digest.add(value)
+        return digest
 
     def columns(self) -> dict[str, np.ndarray]:
         """The arrays it consists of, in a fixed order, by the names that shards give them."""

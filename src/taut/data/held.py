@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 from collections.abc import Generator
 from dataclasses import replace
 from typing import Any
@@ -60,11 +59,8 @@ class Held(Source):
 
     @functools.cached_property
     def digest(self) -> bytes:  # type: ignore[override]
-        """Of all arrays."""
-        digest = hashlib.sha256(str(self.n_blocks).encode())
-        for array in self.chunk.columns().values():
-            digest.update(np.ascontiguousarray(array).tobytes())
-        return digest.digest()
+        """Of all that is held."""
+        return self.chunk.digest()
 
     def chunks(self, order: ArrayLike | None = None) -> Generator[Chunk]:
         """Pieces of the chunk, on the same memory."""

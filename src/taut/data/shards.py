@@ -34,6 +34,8 @@ __all__ = ["Shards", "open_shards"]
 _HINTS = 4  # chunks that the system is told of before they are read
 _ALIGNMENT = 64
 
+Stamp = tuple[int, int, int]  # of a file: time of the last change, size, inode
+
 
 def open_shards(path: str | os.PathLike[str], *, verify: bool = True) -> Shards:
     """Open a folder that `write_shards` has made.
@@ -43,7 +45,8 @@ def open_shards(path: str | os.PathLike[str], *, verify: bool = True) -> Shards:
     path : path-like
     verify : bool, default=True
         Whether to compare each chunk with its checksum when it is read for the first time.
-        Without it, damage within files goes unnoticed.
+        Without it, damage within files goes unnoticed. Chunks of files that change after they were
+        opened are compared in any case.
 
     Returns
     -------
@@ -113,6 +116,13 @@ class Shards(Source):
             for column in self._columns:
                 check_file(self.path, column, shard, column.count(sizes))
         self._unread = np.full(self.n_chunks, bool(verify))
+        # Files that another program writes to are noticed by these, and then verified again.
+        self._stamps = {
+            (column.name, shard): _stamp(os.stat(self.path / column.file(shard)))
+            for column in self._columns
+            for shard in range(len(self._shards))
+        }
+        self._rewritten: set[int] = set()
 
     def _set_up(self, header: dict[str, Any]) -> None:
         self.n_blocks, self.n_rows, values = (int(header[f"n_{unit}"]) for unit in UNITS)
@@ -308,9 +318,16 @@ class Shards(Source):
             n = stop - start + column.pointer
             part = buffer[place : place + n * column.itemsize]
             place += -(-len(part) // _ALIGNMENT) * _ALIGNMENT
-            opened.read(column, shard, start, part)
+            self._watch(column, shard, opened.read(column, shard, start, part))
             arrays[column.name] = part.view(column.dtype).reshape(column.shape(n))
         return arrays
+
+    def _watch(self, column: Column, shard: int, stamp: Stamp) -> None:
+        """Have the chunks of a shard verified again if a file is not the one of before."""
+        if self._stamps[column.name, shard] != stamp:
+            self._stamps[column.name, shard] = stamp
+            self._rewritten.add(shard)
+            self._unread[self._shard_of == shard] = True
 
     def _finished(self, read: Iterable[tuple[int, dict[str, np.ndarray]]]) -> Iterator[Chunk]:
         """Chunks of arrays that were read, checked if they have not been before."""
@@ -334,8 +351,9 @@ class Shards(Source):
             names = ", ".join(column.file(shard) for column in self._columns)
             files._refuse(
                 self.path,
-                f"is damaged: chunk {number} (rows {first} to {last - 1} of {names}) does not "
-                "match its SHA-256",
+                f"{'has changed since it was opened' if shard in self._rewritten else 'is damaged'}"
+                f": chunk {number} (rows {first} to {last - 1} of {names}) does not match its "
+                "SHA-256",
                 REMEDY,
             )
         self._unread[number] = False
@@ -356,8 +374,11 @@ class _Files:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def read(self, column: Column, shard: int, start: int, into: np.ndarray) -> None:
-        """Fill an array of bytes with the items of a column from `start` on."""
+    def read(self, column: Column, shard: int, start: int, into: np.ndarray) -> Stamp:
+        """Fill an array of bytes with the items of a column from `start` on.
+
+        The stamp that is returned is the file's after that: what was written before shows in it.
+        """
         if shard != self._shard:
             self._stack.close()
             self._opened.clear()
@@ -374,9 +395,14 @@ class _Files:
                 if not n:
                     raise OSError(0, "it has become shorter since it was opened")
                 rest = rest[n:]
+            return _stamp(os.fstat(file.fileno()))
         except OSError as error:
             path = self._folder / column.file(shard)
             files._refuse(path, f"cannot be read ({error.strerror})", REMEDY)
+
+
+def _stamp(status: os.stat_result) -> Stamp:
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def _aligned(size: int) -> np.ndarray:

@@ -41,7 +41,7 @@ class Source(ABC):
     goes_on : bool
         Whether another reading goes on behind the chunks that were read before.
     digest : bytes
-        Tells the data from others.
+        Tells the data from others, by all their bytes.
     """
 
     n_blocks: int | None

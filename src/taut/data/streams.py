@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from taut.data.chunks import Chunk, concatenate
@@ -17,6 +15,7 @@ from taut.data.labels import class_index
 from taut.data.parts import KINDS, Parts, split
 from taut.data.source import Source, read_ahead
 from taut.data.targets import find_classes
+from taut.digest import LEAVE_OUT, Digest
 from taut.errors import InvalidData, InvalidType
 
 __all__ = ["Stream"]
@@ -28,7 +27,9 @@ class Stream(Source):
     """Blocks from any iterable of parts, which need never be in memory together.
 
     Parts are checked as they come, cut to chunks of about 4 MB, and fetched by a thread of their
-    own while the chunk before is in use. The first part is fetched at once.
+    own while the chunk before is in use. The first part is fetched at once. What can be read again
+    must give the same data each time, in the same order: bounds are sums over all readings. Each
+    chunk is compared with that of the first reading before anybody gets it.
 
     Parameters
     ----------
@@ -81,12 +82,14 @@ class Stream(Source):
         self._parts = parts
         self._checks = Parts(kind, _CHUNK)
         self._classes = None if classes is None else class_index(classes, "classes")[0]
-        self._found = classes is not None
+        self._found = self._given = classes is not None
+        self._digests: dict[int, bytes] = {}  # by number of the chunk
+        self._opaque: str | None = None
+        self._readings = 0
         pieces = self._pieces()
         self.head = head = next(pieces)
         self.n_features = self._checks.n_features
         self.dtype = self._checks.dtype
-        self.digest = _digest(kind, head)
         # A stream that can be read once goes on behind the part that has been read already.
         self._rest: Iterator[Chunk] | None = None
         if self.repeatable:
@@ -120,6 +123,28 @@ class Stream(Source):
             self._found = True
         return self._classes
 
+    @property
+    def digest(self) -> bytes:  # type: ignore[override]
+        """Of all data; of the first chunk alone where the stream can be read only once.
+
+        A stream that has not been read to its end yet is read for it.
+
+        Raises
+        ------
+        InvalidData
+            There are objects in it that cannot be compared.
+        """
+        if self.repeatable and self.n_chunks is None:
+            with closing(self._read()) as chunks:
+                for _ in chunks:
+                    pass
+        known = Digest()
+        known.opaque = self._opaque
+        n_chunks = self.n_chunks if self.repeatable else 1
+        given = self._classes if self._given else None
+        known.add((self.kind, given, [self._digests[k] for k in range(n_chunks or 0)]))
+        return known.strict()
+
     def chunks(self, order: ArrayLike | None = None) -> Generator[Chunk]:
         """Read the stream from its beginning.
 
@@ -136,7 +161,8 @@ class Stream(Source):
         Raises
         ------
         InvalidData
-            A part cannot be used, the stream has been used up, or another order is asked for.
+            A part cannot be used, the stream has been used up, another order is asked for, or
+            the data are not those of the first reading.
         """
         if order is not None and (
             self.n_chunks is None or not np.array_equal(np.asarray(order), np.arange(self.n_chunks))
@@ -173,12 +199,30 @@ class Stream(Source):
 
     def _pieces(self) -> Generator[Chunk]:
         items = self._parts() if callable(self._parts) else self._parts
-        number = 0
+        self._readings += 1
+        reading, number = self._readings, 0
         for part in self._checks.read(items):
             for piece in split(part, _CHUNK):
                 # Owned, because the next part may come in the same memory.
-                yield replace(concatenate([piece]), number=number)
+                chunk = replace(concatenate([piece]), number=number)
+                if self.repeatable or number == 0:
+                    self._compare(chunk, reading)
+                yield chunk
                 number += 1
+
+    def _compare(self, chunk: Chunk, reading: int) -> None:
+        """Refuse a chunk that is another than in the first reading."""
+        digest = chunk.add_to(Digest())
+        self._opaque = self._opaque or digest.opaque
+        if self._digests.setdefault(chunk.number, digest.digest()) != digest.digest():
+            last = chunk.first + chunk.n_blocks - 1
+            raise InvalidData(
+                f"the stream gave other data at chunk {chunk.number} (blocks {chunk.first} to "
+                f"{last}) in reading {reading} than before, and no bound holds for data that "
+                "change. If a loader shuffles or augments in each pass, let it begin with the same "
+                "seed each time, write the data once with taut.data.write_shards, or give an "
+                f"iterator, which is read once. {LEAVE_OUT}"
+            )
 
     def _find_classes(self) -> np.ndarray | None:
         with closing(self._read()) as chunks:
@@ -197,26 +241,3 @@ def _targets(head: Chunk, chunks: Iterator[Chunk]) -> Iterator[Any]:
 def _chain(head: Chunk, rest: Iterator[Chunk]) -> Iterator[Chunk]:
     yield head
     yield from rest
-
-
-def _digest(kind: str, chunk: Chunk) -> bytes:
-    digest = hashlib.sha256(kind.encode())
-    waiting: list[Any] = [chunk.margin, chunk.sample_weight, chunk.y, chunk.offsets, chunk.X]
-    # Content and types only: the text of an object may have its address in it.
-    while waiting:
-        value = waiting.pop()
-        digest.update(type(value).__name__.encode())
-        if isinstance(value, np.ndarray) and value.dtype != object:
-            digest.update(f"{value.dtype} {value.shape}".encode() + value.tobytes())
-        elif isinstance(value, list | tuple | np.ndarray):
-            digest.update(str(len(value)).encode())
-            waiting.extend(reversed(list(value)))
-        elif sp.issparse(value):
-            waiting += [value.data, value.indices, value.indptr]
-        elif isinstance(value, dict):
-            waiting += [item for pair in value.items() for item in pair]
-        elif isinstance(value, str | bytes | bool | int | float | complex | np.generic | None):
-            digest.update(repr(value).encode())
-        elif hasattr(value, "__dict__"):
-            waiting.append(vars(value))
-    return digest.digest()

@@ -154,7 +154,8 @@ class BagClassifier(LinearClassifier, Alternating):
         classes, n = self._classes_of(source), source.n_features or 0
         known = self._known(classes)
         structure, shape = self._structure(known), (self._columns(len(classes)), n)
-        weighted, seed = self._recode(source, self._class_factors(source, classes)), self._seed()
+        factors, seed = self._class_factors(source, classes), self._seed()
+        weighted = self._recode(source, factors)
 
         def impute(chunk: Chunk, w: np.ndarray | None) -> Chunk:
             chunk = weighted(chunk)
@@ -173,6 +174,7 @@ class BagClassifier(LinearClassifier, Alternating):
             self.C,
             self._threads(),
             self._regularizer(shape),
+            factors.tobytes(),
         )
         facts = known | {"n_features_in_": n}
         return self._keep(fitted | facts | self._attributes(result.w, shape))

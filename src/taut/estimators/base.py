@@ -20,7 +20,7 @@ from taut.data.arrays import Matrix, as_matrix
 from taut.errors import InvalidData, InvalidType, NotConverged
 from taut.estimators import storage
 from taut.estimators.priors import CoefRegularizer
-from taut.notices import warn_once
+from taut.notices import warn, warn_once
 from taut.problem import Problem
 from taut.progress import progress_line
 from taut.result import DualPoint, Record, Status
@@ -223,11 +223,14 @@ class StructuralEstimator(BaseEstimator):
     ) -> tuple[np.ndarray, dict[str, Any]]:
         """Solve a problem; w, and the fitted attributes that all estimators share."""
         start = getattr(self, "_state", None) if self.warm_start else None
-        result = solve(problem, start=start, **options)
+        result = solve(problem, start=start, keep_state=self.warm_start, **options)
         fitted = self._facts(result)
         # Whoever interrupts a fit is told to go on with warm_start=True, and may set it only then.
         if self.warm_start or result.certificate.status is Status.INTERRUPTED:
-            fitted["_state"] = result.state
+            try:
+                fitted["_state"] = result.state
+            except InvalidData as error:
+                warn(f"the next fit cannot start from this one: {error}", RuntimeWarning)
         if self._keeps_end:
             fitted["_end"] = End(problem, result.read_dual_point())
         return result.w, fitted
