@@ -525,7 +525,8 @@ def test_a_killed_process_is_resumed(tmp_path, environment):
         assert process.stdout.readline() == "ready\n"
         process.send_signal(signal.SIGKILL)
     assert process.returncode == -signal.SIGKILL
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["run.taut", "set"]
+    left = sorted(file.name for file in tmp_path.iterdir())
+    assert left == ["run.taut", "run.taut.lock", "set"]
     problem = StreamedProblem(STRUCTURES["chain"].structure, source)
     solver = OnlineCache(online_gap=0.02)
     resumed, whole = run(problem, solver, tol=1e-4, checkpoint=path), run(problem, solver, tol=1e-4)

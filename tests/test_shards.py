@@ -493,12 +493,17 @@ def test_damage_is_named(written):
     list(open_shards(written, verify=False).chunks())
 
 
-def test_chunks_are_verified_once(written):
+def test_chunks_are_verified_once(written, monkeypatch):
+    """And again where a file has changed."""
     shards = open_shards(written)
     list(shards.chunks())
+    with monkeypatch.context() as patch:
+        patch.delattr(Shards, "_check")
+        list(shards.chunks())
     damage(written / "data-00001.npy", -1)
-    list(shards.chunks())
-    with pytest.raises(InvalidFile):
+    with pytest.raises(InvalidFile, match="has changed since it was opened: chunk"):
+        list(shards.chunks())
+    with pytest.raises(InvalidFile, match="is damaged: chunk"):
         read_all(written)
 
 

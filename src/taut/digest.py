@@ -8,6 +8,7 @@ and counters, by a `__getstate__` of its own.
 
 from __future__ import annotations
 
+import copyreg
 import functools
 import hashlib
 import struct
@@ -210,8 +211,9 @@ class Digest:
 
     def _object(self, value: Any) -> Iterator[Any]:
         """The state of an object, and its class."""
+        reduce = copyreg.dispatch_table.get(type(value))
         try:
-            reduced = value.__reduce_ex__(4)
+            reduced = value.__reduce_ex__(4) if reduce is None else reduce(value)
         except RecursionError:
             raise
         except Exception as error:
