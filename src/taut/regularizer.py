@@ -16,12 +16,12 @@ import scipy.linalg
 
 from taut._jit import helper
 from taut._scaling import Adding, Diagonal, Full, Reading
-from taut.data.arrays import as_numbers, check_finite
+from taut.data.arrays import LARGEST, as_numbers, check_finite
 from taut.errors import InvalidData
 from taut.quadratic import BoundedQuadratic, Quadratic
 from taut.structures.base import EXPECTATION, Oracles
 
-_NO_BOUND = -1e30  # not infinite: compiled code may assume that no number is
+_NO_BOUND = -1e300  # below any weight; not infinite: compiled code may assume that no number is
 FEW_LABELS = (
     32  # labels up to which the curvatures of all of them are computed before the first pass
 )
@@ -267,11 +267,11 @@ def _vector(name: str, values: Any, n: int) -> np.ndarray:
 
 def _positive(values: Any, n: int) -> np.ndarray:
     precision = _vector("prior_precision", values, n)
-    if not (precision > 0.0).all():
+    if not (precision * LARGEST >= 1.0).all():
         k = int(np.argmin(precision))
         raise InvalidData(
-            f"prior_precision[{k}] = {precision[k]}: it must be positive; for a weight that is "
-            "hardly regularised give a small number"
+            f"prior_precision[{k}] = {precision[k]}: it must be positive, at least "
+            f"{1.0 / LARGEST:g}; for a weight that is hardly regularised give a small number"
         )
     return precision
 

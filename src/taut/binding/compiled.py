@@ -12,6 +12,7 @@ from taut._jit import helper, specialise
 from taut._lanes import aligned_zeros
 from taut._scaling import ScaledData
 from taut.binding.threads import in_threads, numbered_ranges
+from taut.binding.witness import audited
 from taut.errors import InvalidStructure, MissingOracle
 from taut.inner_products import ProductRoom, inner_products
 from taut.m_best import best_labels, candidates
@@ -76,7 +77,8 @@ def _rivals(oracles):
     def rivals(data, offsets, truth, w, work, first, last, labels, out, doubts):
         """As `hinges`; labels that violate nothing, but would under a little more loss, count.
 
-        doubts[0] is one more than the last block whose argmax has another value than it returns.
+        doubts[0] is one more than the last block whose argmax has another value than it returns, or
+        a lower one than the truth.
         """
         for i in range(first, last):
             own = truth[offsets[i] : offsets[i + 1]]
@@ -86,12 +88,32 @@ def _rivals(oracles):
             base = score(data, i, w, work, own)
             out[i] = max(best - base, 0.0)
             value = score(data, i, w, work, label) + loss_of(data, i, label)
-            if abs(value - best) > _DOUBT * (1.0 + abs(best) + abs(base)):
+            slack = _DOUBT * (1.0 + abs(best) + abs(base))
+            if abs(value - best) > slack or best < base - slack:
                 doubts[0] = i + 1
             if not differ(truth, labels, offsets[i], offsets[i + 1]):
                 argmax(data, i, w, work, _NEARLY, label)
 
     return rivals
+
+
+def _audit(oracles):
+    prepare, argmax, score = oracles.prepare, oracles.argmax, oracles.score
+    loss_of = oracles.loss
+
+    def audit(data, offsets, w, work, blocks, loss_weights, label, doubts):
+        """Let labels that are best under other weights of the loss compete with the best one."""
+        for i in blocks:
+            found = label[: offsets[i + 1] - offsets[i]]
+            prepare(data, i, w, work)
+            best = argmax(data, i, w, work, 1.0, found)
+            for loss_weight in loss_weights:
+                argmax(data, i, w, work, loss_weight, found)
+                value = score(data, i, w, work, found) + loss_of(data, i, found)
+                if value > best + _DOUBT * (1.0 + abs(best) + abs(value)):
+                    doubts[0] = i + 1
+
+    return audit
 
 
 def _worst_planes(oracles):
@@ -192,6 +214,7 @@ class CompiledData:
         self.structure = structure
         self.blocks = blocks
         self.room = Room() if room is None else room
+        self.rng = np.random.default_rng(0)  # for audits
         self.oracles = structure.oracles
         if not blocks.use_inner:
             self.oracles = self.oracles._replace(inner=None, mean_square=None)
@@ -332,15 +355,26 @@ class CompiledData:
             norms(blocks.offsets, blocks.truth, labels, room, np.empty(1), first, last, sizes)
 
         in_threads(run, *numbered_ranges(self.n_blocks, n_jobs))
-        if doubts[0] and is_own(self.structure):
-            raise InvalidStructure(
-                f"{type(self.structure).__name__}.argmax of block {doubts[0] - 1} returns another "
-                "value than score + loss_weight * loss of its label: return that, and the label "
-                "where it is highest; taut.check_structure tests it"
-            )
+        if is_own(self.structure):
+            self._doubt(v, doubts)
         weights = v if self.prior.trivial else self.prior.weights(self.unpad(v))
         sizes *= np.linalg.norm(weights)
         return hinges, sizes
+
+    def _doubt(self, v: np.ndarray, doubts: np.ndarray) -> None:
+        """Refuse an argmax that gave reason to doubt it, or does so in an audit."""
+        self.kernel(_audit)(
+            self.local_data(v.dtype), self.blocks.offsets, v,
+            aligned_zeros(self.blocks.work_size, v.dtype), audited(self.n_blocks, self.rng),
+            np.array([0.0, 0.5, 2.0, 100.0]), np.empty(self.blocks.label_size, dtype=np.int32),
+            doubts,
+        )  # fmt: skip
+        if doubts[0]:
+            raise InvalidStructure(
+                f"{type(self.structure).__name__}.argmax of block {doubts[0] - 1} returns another "
+                "value than score + loss_weight * loss of its label, or less than that of another "
+                "one: return the highest, and its label; taut.check_structure tests it"
+            )
 
     def add_worst(
         self,

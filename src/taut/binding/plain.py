@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from taut.binding.witness import Witness
+from taut.binding.witness import Witness, audited
 from taut.data.arrays import LARGEST
 from taut.errors import InvalidData, InvalidStructure
 from taut.regularizer import Prior, Regularizer
@@ -166,8 +166,9 @@ class PythonData:
             psi, loss, error = self.worst(i, w)
             values[i], sizes[i] = loss - psi @ point + error, np.abs(psi) @ np.abs(point)
             self._compare(i, point, values[i], sizes[i], rivals)
-        for i in self.witness.audited().tolist():
-            self._compare(i, point, values[i], sizes[i], self.witness.listed(self.X[i]))
+        for i in audited(self.n_blocks, self.witness.rng).tolist():
+            others = [*self.predict_one(i, w), *self.witness.listed(self.X[i])]
+            self._compare(i, point, values[i], sizes[i], others)
         # Where the truth is best, the scores of others were about as large as its own.
         satisfied = sizes == 0.0
         norm = np.linalg.norm(self.prior.weights(w))
@@ -204,6 +205,11 @@ class PythonData:
             if value > 0.0:
                 psi += weight[i] * own
                 sums[0] += weight[i] * loss
+
+    def predict_one(self, i: int, v: np.ndarray) -> list[Any]:
+        """The highest scoring label of block i, where that is what a structure predicts."""
+        predicts = getattr(self.structure, "scores_predict", True)
+        return [self.structure.argmax(self.X[i], self.prior.weights(v))] if predicts else []
 
     def predict(self, w: np.ndarray, n_jobs: int = 1) -> list[Any]:
         """The highest scoring label of each block."""

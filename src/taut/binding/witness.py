@@ -14,9 +14,14 @@ import numpy as np
 from taut.errors import InvalidStructure
 from taut.structures._examples import PRECISION
 
-_AUDITED = 8  # blocks of which listed labels are tried in an audit, or one in _SHARE
+_AUDITED = 8  # blocks of which other labels are tried in an audit, or one in _SHARE
 _SHARE = 64
-_LISTED = 32  # labels of each
+_LISTED = 32  # labels of each, where they are listed
+
+
+def audited(n_blocks: int, rng: np.random.Generator) -> np.ndarray:
+    """Some blocks, other ones each time."""
+    return rng.permutation(n_blocks)[: max(_AUDITED, n_blocks // _SHARE)]
 
 
 class Witness:
@@ -68,16 +73,9 @@ class Witness:
         """Labels of block i that an argmax must not fall below."""
         return [self._costliest[i][1]] if i in self._costliest else []
 
-    def audited(self) -> np.ndarray:
-        """Some blocks, other ones each time; none where the structure lists no labels."""
-        n = len(self._marks)
-        count = 0 if self.labels is None else max(_AUDITED, n // _SHARE)
-        return self.rng.permutation(n)[:count]
-
     def listed(self, x: Any) -> list[Any]:
-        """Some labels that the structure lists for an example."""
-        assert self.labels is not None
-        labels = list(self.labels(x))
+        """Some labels that the structure lists for an example, if it does."""
+        labels = [] if self.labels is None else list(self.labels(x))
         return [labels[k] for k in self.rng.permutation(len(labels))[:_LISTED].tolist()]
 
     def check_best(self, i: int, value: float, size: float, rival: float) -> None:
