@@ -1,14 +1,19 @@
+import gc
 import io
+import logging
 import math
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from rich.console import Console
 
+import taut
 from taut import progress
-from taut.progress import ProgressLine, progress_line
+from taut.progress import ProgressLine, WalkRecord, announce, progress_line, walk_line
 
 
 def record(iteration=1, **changes):
@@ -139,20 +144,154 @@ def test_duration(seconds, text):
     assert progress._duration(seconds) == text
 
 
-@pytest.mark.parametrize(
-    ("verbose", "terminal", "shown"),
-    [(0, True, False), (1, False, False), (1, True, True), (2, True, True)],
-)
-def test_shown_only_when_asked_for_and_seen(monkeypatch, verbose, terminal, shown):
-    stream = io.StringIO()
-    stream.isatty = lambda: terminal
-    monkeypatch.setattr(sys, "stderr", stream)
-    assert isinstance(progress_line(verbose, 1e-3), ProgressLine) == shown
+class Stream(io.StringIO):
+    """Standard error of a terminal or of something else, and what was written to it at once."""
+
+    def __init__(self, terminal=False):
+        super().__init__()
+        self.terminal, self.writes = terminal, []
+
+    def isatty(self):
+        return self.terminal
+
+    def write(self, text):
+        self.writes.append(text)
+        return super().write(text)
+
+
+@pytest.fixture
+def stream(monkeypatch):
+    """Standard error that is no terminal; no line of another test is open."""
+    gc.collect()
+    progress._open.clear()
+    stream = Stream()
+    # Not sys itself, whose streams pytest sets anew when the test begins.
+    monkeypatch.setattr(progress, "sys", SimpleNamespace(stderr=stream, stdout=Stream()))
+    return stream
+
+
+@pytest.mark.parametrize(("verbose", "visible"), [(0, False), (1, True), (2, True)])
+def test_visible_when_asked_for(stream, verbose, visible):
+    for line in (progress_line(verbose, 1e-3), walk_line(verbose)):
+        assert line.visible == visible
+    line = progress_line(verbose, 1e-3, "RankSVM")
+    line(record())
+    line.close()
+    assert stream.getvalue().startswith("RankSVM: pass 1 ") == visible
+
+
+def test_plain_lines_where_there_is_no_terminal(stream, clock):
+    line = progress_line(1, 1e-3, "ChainSVM")
+    for tenth in range(125):
+        clock.seconds = tenth / 10
+        line(record(tenth))
+    line.close()
+    lines = stream.getvalue().splitlines()
+    assert [text.split()[2] for text in lines] == ["10", "60", "110", "124"]
+    assert lines[0] == (
+        "ChainSVM: pass 10  primal 12.5  dual 10  gap 2.0e-01 > 1e-03  1.5k calls/s  2.0 s"
+    )
+    assert all(text.endswith("\n") for text in stream.writes)  # whole lines: fits may be many
+
+
+def test_short_fits_have_one_plain_line(stream, clock):
+    line = walk_line(1, "RankSVM")
+    for C in (1.0, 2.0, 4.0):
+        line(WalkRecord("", C, 1.0, 4.0, 2, 0.01, 0.5))
+    line.close()
+    assert stream.getvalue() == "RankSVM: C 4 of 1 .. 4  100%  2 solves  gap 1.0e-02  0.5 s\n"
+
+
+def test_worker_processes_do_not_draw(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Stream(terminal=True))
+    monkeypatch.setattr(progress.multiprocessing, "parent_process", lambda: "the parent")
+    line = progress_line(1, 1e-3)
+    line(record())
+    line.close()
+    assert sys.stderr.getvalue().startswith("taut: pass 1 ")
+    assert "\x1b" not in sys.stderr.getvalue()
+
+
+def test_of_several_lines_one_is_drawn(console, clock, stream):
+    drawn, other = (ProgressLine(1e-3, console=console, title=title) for title in ("A", "B"))
+    drawn(record(1))
+    clock.seconds = 2.0
+    other(record(2))
+    other.close()
+    drawn.close()
+    text = written(console)
+    assert text.count("B: pass 2 ") == 1
+    assert "pass 1 " in text.removesuffix("\x1b[?25h").splitlines()[-1]
+    assert not stream.getvalue()
+    again = ProgressLine(1e-3, console=console)  # the terminal is free again
+    again(record(3))
+    again.close()
+    assert "\npass 3" in written(console).replace("\x1b[?25l", "").replace("\x1b[?25h", "")
+
+
+def test_fits_in_threads_write_whole_lines(stream):
+    X, y = np.eye(3), np.arange(3)
+
+    def fit(C):
+        return taut.MulticlassSVM(C, verbose=1, random_state=0).fit(X, y).certificate_.passes
+
+    with ThreadPoolExecutor(4) as pool:
+        passes = list(pool.map(fit, [0.1, 1.0, 2.0, 3.0, 4.0, 5.0]))
+    last = [line for line in stream.getvalue().splitlines() if "<=" in line]
+    assert sorted(int(line.split()[2]) for line in last) == sorted(passes)
+
+
+def test_what_callbacks_print_stays_in_its_file(monkeypatch, console):
+    monkeypatch.setattr(sys, "stdout", Stream())
+    line = ProgressLine(1e-3, console=console)
+    line(record())
+    sys.stdout.write("mine")
+    line.close()
+    assert sys.stdout.getvalue() == "mine"
+
+
+# Compilation
+
+
+def test_long_compilations_are_logged_and_silent_in_pipes(stream, caplog):
+    with caplog.at_level(logging.INFO, "taut"):
+        line = progress_line(0, 1e-3, "ChainSVM")
+        announce(" for float64, once on this machine")
+        line.close()
+        announce(", once on this machine")
+    assert [record.getMessage() for record in caplog.records] == [
+        "compiling ChainSVM for float64, once on this machine",
+        "compiling taut, once on this machine",
+    ]
+    assert not stream.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["terminal", "notebook", "verbose"])
+def test_long_compilations_are_announced_where_somebody_waits(stream, monkeypatch, kind):
+    outer, line = walk_line(int(kind == "verbose"), "BinarySVM"), progress_line(0, 1e-3, "TreeSVM")
+    stream.terminal = kind == "terminal"
+    if kind == "notebook":
+        monkeypatch.setattr(Stream, "__module__", "ipykernel.iostream")
+    announce(", once on this machine")
+    line.close()
+    outer.close()
+    assert stream.getvalue() == "compiling TreeSVM, once on this machine\n"
 
 
 def test_no_standard_error(monkeypatch):
     monkeypatch.setattr(sys, "stderr", None)
-    assert progress_line(1, 1e-3) is None
+    line = progress_line(1, 1e-3)
+    line(record())
+    line.close()
+    announce(", once on this machine")
+
+
+def test_lines_that_are_never_closed_are_forgotten(stream):
+    line = progress_line(0, 1e-3, "ChainSVM")
+    assert list(progress._open.values()) == [line]
+    del line
+    gc.collect()
+    assert not progress._open
 
 
 def test_importing_does_not_import_rich():

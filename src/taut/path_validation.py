@@ -61,6 +61,14 @@ class PathCV:
             "best_score": self.best_score_,
         }
 
+    def __repr__(self) -> str:
+        error = self.standard_error[np.argmax(self.mean)]
+        return (
+            f"PathCV: best C={self.best_C_:.4g} with score {self.best_score_:.4g} +- {error:.2g}, "
+            f"of {len(self.Cs)} C from {self.Cs[0]:g} to {self.Cs[-1]:g} in "
+            f"{self.scores.shape[1]} folds"
+        )
+
     def __str__(self) -> str:
         rows = zip(self.Cs, self.mean, self.standard_error, strict=True)
         lines = [
@@ -101,7 +109,7 @@ def path_cv(
     sample_weight : array of shape (n_examples,), optional
         For training; scores are without weights.
     verbose : int, default=1
-        1 shows a line of progress in a terminal.
+        1 shows progress on standard error.
 
     Returns
     -------
@@ -140,8 +148,8 @@ def path_cv(
     Cs = np.geomspace(C_min, C_max, n_points)
     Cs[[0, -1]] = C_min, C_max
     scores, paths = np.empty((n_points, len(folds))), []
-    line = walk_line(verbose)
-    with one_of_each_kind(), closing_all([line] if line else []):
+    line = walk_line(verbose, type(model).__name__)
+    with one_of_each_kind(), closing_all([line]):
         for k, (train, test) in enumerate(folds):
             walk = Walk(model, C_min, C_max, gap, (), line, f"fold {k + 1}/{len(folds)}  ")
             before, rows = _fitted(steps, _part(X, train), _part(y, train))

@@ -1,10 +1,15 @@
-"""One live line on the terminal while a model trains."""
+"""What a user sees while a model trains: a live line on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
+import itertools
+import logging
 import math
+import multiprocessing
 import sys
+import threading
 import time
+import weakref
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
@@ -13,11 +18,18 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.text import Text
 
-__all__ = ["ProgressLine", "WalkLine", "WalkRecord", "progress_line", "walk_line"]
+__all__ = ["ProgressLine", "WalkLine", "WalkRecord", "announce", "progress_line", "walk_line"]
 
 News = TypeVar("News")
 
-_REFRESH_SECONDS = 0.1
+_log = logging.getLogger("taut")
+_REFRESH_SECONDS = 0.1  # between two drawings of a live line
+_FIRST_SECONDS, _PLAIN_SECONDS = 1.0, 5.0  # until the first plain line, and between two of them
+
+_lock = threading.RLock()  # fits may run in several threads
+_numbers = itertools.count()
+_open: weakref.WeakValueDictionary[int, Line] = weakref.WeakValueDictionary()  # oldest first
+_drawing: weakref.WeakSet[LiveDisplay] = weakref.WeakSet()  # at most one
 
 
 class _Record(Protocol):
@@ -41,54 +53,129 @@ class _Record(Protocol):
     def oracle_calls(self) -> int: ...
 
 
-class LiveLine(ABC, Generic[News]):
-    """Callback that redraws one line for what it is called with; the last one stays after `close`.
+class Display(ABC):
+    """Where a line is shown, and how often."""
+
+    first_after: float
+    every: float
+
+    @abstractmethod
+    def show(self, line: Text) -> None:
+        """Show a line."""
+
+    def close(self) -> None:
+        """Leave the last line where it is."""
+
+
+class LiveDisplay(Display):
+    """One line of a terminal that is drawn again and again. A terminal has one at a time."""
+
+    first_after, every = 0.0, _REFRESH_SECONDS
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self._live: Live | None = None
+        _drawing.add(self)
+
+    @staticmethod
+    def current() -> LiveDisplay | None:
+        """The one that draws now."""
+        return next(iter(_drawing), None)
+
+    def show(self, line: Text) -> None:
+        if self._live is None:
+            from rich.live import Live
+
+            # Passes set the pace: a refreshing thread would have nothing new to show. What a
+            # callback prints goes above the line, unless it goes into a file.
+            to_terminal = sys.stdout is not None and sys.stdout.isatty()
+            self._live = Live(console=self.console, auto_refresh=False, redirect_stdout=to_terminal)
+            self._live.start()
+        self._live.update(line, refresh=True)
+
+    def close(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+        _drawing.discard(self)
+
+
+class PlainDisplay(Display):
+    """Lines one below the other, for notebooks, pipes, log files and worker processes."""
+
+    first_after, every = _FIRST_SECONDS, _PLAIN_SECONDS
+
+    def __init__(self, title: str) -> None:
+        self.title = title
+
+    def show(self, line: Text) -> None:
+        _write(f"{self.title}: {line.plain}")
+
+
+class Line(ABC, Generic[News]):
+    """Callback that shows one line for what it is called with; the last one stays after `close`.
 
     Parameters
     ----------
+    title : str
+        What is being trained.
+    visible : bool
+        Whether the line is shown; one that is not only knows what is being trained.
     console : rich.console.Console, optional
         Where to draw; standard error by default.
     """
 
-    def __init__(self, *, console: Console | None = None) -> None:
-        # Importing rich takes longer than importing taut, and most fits are silent.
-        from rich.console import Console
-
-        self._console = Console(stderr=True) if console is None else console
-        self._live: Live | None = None
-        self._latest: News | None = None
-        self._drawn = -math.inf
+    def __init__(
+        self, *, title: str = "taut", visible: bool = True, console: Console | None = None
+    ) -> None:
+        self.title, self.visible = title, visible
+        self._console = console
+        self._display: Display | None = None
+        self._latest: News | None = None  # that is not shown
+        self._due = -math.inf
+        self._number = next(_numbers)
+        _open[self._number] = self
+        self._opened = time.monotonic()
 
     @abstractmethod
     def _line(self, record: News) -> Text:
-        """What to draw."""
+        """What to show."""
+
+    def _new_display(self) -> Display:
+        """A live one if this is a terminal that nobody draws on."""
+        if LiveDisplay.current() is not None or (self._console is None and not _is_terminal()):
+            return PlainDisplay(self.title)
+        # Importing rich takes longer than importing taut, and most fits are silent.
+        from rich.console import Console
+
+        return LiveDisplay(self._console or Console(stderr=True))
 
     def __call__(self, record: News) -> None:
-        """Take what is new; redraw unless the last drawing is too recent."""
+        """Take what is new; show it unless something was shown just before."""
+        if not self.visible:
+            return
         self._latest = record
         now = time.monotonic()
-        if now - self._drawn < _REFRESH_SECONDS:
-            return
-        self._drawn = now
-        if self._live is None:
-            from rich.live import Live
-
-            # Passes set the pace: a refreshing thread would have nothing new to show.
-            self._live = Live(console=self._console, auto_refresh=False)
-            self._live.start()
-        self._live.update(self._line(record), refresh=True)
+        with _lock:
+            if self._display is None:
+                self._display = self._new_display()
+                self._due = self._opened + self._display.first_after
+            if now >= self._due:
+                self._due = now + self._display.every
+                self._display.show(self._line(record))
+                self._latest = None
 
     def close(self) -> None:
-        """Draw what was last new and give the terminal back. Further calls do nothing."""
-        live, self._live = self._live, None
-        if live is None or self._latest is None:
-            return
-        live.update(self._line(self._latest))
-        live.stop()
-        self._drawn = -math.inf
+        """Show what was last new and give the terminal back. Further calls do nothing."""
+        _open.pop(self._number, None)
+        with _lock:
+            if self._display is not None:
+                if self._latest is not None:
+                    self._display.show(self._line(self._latest))
+                self._display.close()
+            self._display = self._latest = None
 
 
-class ProgressLine(LiveLine[_Record]):
+class ProgressLine(Line[_Record]):
     """One line per pass: objectives, gap against tolerance, speed, time.
 
     A gap that is an estimate is marked ``~``; a value that the solver does not have is ``-``.
@@ -97,12 +184,19 @@ class ProgressLine(LiveLine[_Record]):
     ----------
     tol : float
         Relative gap at which training stops.
-    console : rich.console.Console, optional
-        Where to draw; standard error by default.
+    title, visible, console
+        As for `Line`.
     """
 
-    def __init__(self, tol: float, *, console: Console | None = None) -> None:
-        super().__init__(console=console)
+    def __init__(
+        self,
+        tol: float,
+        *,
+        title: str = "taut",
+        visible: bool = True,
+        console: Console | None = None,
+    ) -> None:
+        super().__init__(title=title, visible=visible, console=console)
         self.tol = tol
 
     def _line(self, record: _Record) -> Text:
@@ -137,7 +231,7 @@ class WalkRecord(NamedTuple):
     seconds: float
 
 
-class WalkLine(LiveLine[WalkRecord]):
+class WalkLine(Line[WalkRecord]):
     """One line per solve of a regularisation path: how far it has come, the gap it proves, time."""
 
     def _line(self, record: WalkRecord) -> Text:
@@ -154,32 +248,68 @@ class WalkLine(LiveLine[WalkRecord]):
         )
 
 
-def progress_line(verbose: int, tol: float) -> ProgressLine | None:
-    """Return a `ProgressLine` if one was asked for and somebody can see it, else None.
+def progress_line(verbose: int, tol: float, title: str = "taut") -> ProgressLine:
+    """The `ProgressLine` of a fit.
 
     Parameters
     ----------
     verbose : int
-        Verbosity of the fit; a line is drawn from 1 on.
+        Verbosity of the fit; the line is visible from 1 on.
     tol : float
         Relative gap at which training stops.
-
-    Returns
-    -------
-    ProgressLine or None
-        None also when standard error is not a terminal, so that log files stay clean.
+    title : str
+        What is being trained.
     """
-    return ProgressLine(tol) if _is_seen(verbose) else None
+    return ProgressLine(tol, title=title, visible=_is_wanted(verbose))
 
 
-def walk_line(verbose: int) -> WalkLine | None:
-    """Return a `WalkLine` if one was asked for and somebody can see it, else None."""
-    return WalkLine() if _is_seen(verbose) else None
+def walk_line(verbose: int, title: str = "taut") -> WalkLine:
+    """The `WalkLine` of a path."""
+    return WalkLine(title=title, visible=_is_wanted(verbose))
 
 
-def _is_seen(verbose: int) -> bool:
+def announce(what: str) -> None:
+    """Tell the user that code is being compiled; `what` follows the name of what is trained.
+
+    The logger `taut` always gets it. Standard error gets it where a fit is verbose, and otherwise
+    only where somebody waits in front of it: on a terminal or in a notebook.
+    """
+    with _lock:
+        lines = list(_open.values())
+    text = f"compiling {lines[-1].title if lines else 'taut'}{what}"
+    _log.info(text)
+    if any(line.visible for line in lines) or _is_watched():
+        _write(text)
+
+
+def _is_wanted(verbose: int) -> bool:
     # Standard error is None under interpreters without a console, such as pythonw.
-    return verbose >= 1 and sys.stderr is not None and sys.stderr.isatty()
+    return verbose >= 1 and sys.stderr is not None
+
+
+def _is_terminal() -> bool:
+    return sys.stderr is not None and sys.stderr.isatty() and not _is_worker()
+
+
+def _is_worker() -> bool:
+    """Whether this process is one of several that may write to the same terminal."""
+    return multiprocessing.parent_process() is not None
+
+
+def _is_watched() -> bool:
+    in_notebook = type(sys.stderr).__module__.startswith("ipykernel.")
+    return _is_terminal() or (in_notebook and not _is_worker())
+
+
+def _write(text: str) -> None:
+    """A whole line on standard error, above the line that is drawn there if there is one."""
+    with _lock:
+        drawn = LiveDisplay.current()
+        if drawn is not None:
+            drawn.console.print(text, highlight=False, markup=False, soft_wrap=True)
+        elif sys.stderr is not None:
+            sys.stderr.write(f"{text}\n")
+            sys.stderr.flush()
 
 
 def _number(value: float, spec: str) -> str:

@@ -113,6 +113,12 @@ class Path:
             "nodes": [node._asdict() for node in self._enclosure.nodes],
         }
 
+    def __repr__(self) -> str:
+        return (
+            f"Path: {len(self.points)} solves from C={self.Cs[0]:g} to C={self.Cs[-1]:g}. "
+            f"{self.message}"
+        )
+
     def __str__(self) -> str:
         gaps = self._enclosure.gap
         rows = [
@@ -155,7 +161,7 @@ def path(
     callbacks : sequence of callables, default=()
         Called with a `Point` after each solve; returning True ends the path.
     verbose : int, default=0
-        1 shows a line of progress in a terminal.
+        1 shows progress on standard error.
 
     Returns
     -------
@@ -181,9 +187,9 @@ def path(
     """
     check_path(estimator, C_min, C_max, gap)
     check_number("verbose", verbose)
-    line = walk_line(verbose)
+    line = walk_line(verbose, type(estimator).__name__)
     callbacks = list(callbacks)
-    with one_of_each_kind(), closing_all([*callbacks, *([line] if line else [])]):
+    with one_of_each_kind(), closing_all([*callbacks, line]):
         walk = Walk(estimator, C_min, C_max, gap, callbacks, line)
         walk.go(X, y, fit_params)
         if walk.shortfall:

@@ -50,13 +50,14 @@ TRAINING_PARAMETERS = """C : float, default=1.0
     max_iter : int, default=1000
         Largest number of passes over the data.
     time_limit : float, optional
-        Seconds after which training ends.
+        Seconds after which training ends; compilation does not count.
     n_jobs : int, default=1
         Threads; -1 for all processors. With more than one, runs of one seed differ within `tol`.
     random_state : int, RandomState, Generator or None
         Seed of the order of visits.
     verbose : int, default=0
-        1 shows a line of progress in a terminal.
+        1 shows progress on standard error: a live line on a terminal, elsewhere a line every few
+        seconds.
     warm_start : bool, default=False
         Start from the dual variables of the last fit, which must have been on the same data.
     callbacks : sequence of callables, default=()
@@ -172,8 +173,7 @@ class StructuralEstimator(BaseEstimator):
         if not (isinstance(given, Iterable) and all(map(callable, given))):
             raise InvalidType(f"callbacks = {given!r}: give a list of functions of a taut.Record")
         check_number("verbose", self.verbose)
-        line = progress_line(self.verbose, self.tol)
-        return [*given, *([line] if line else [])]
+        return [*given, progress_line(self.verbose, self.tol, type(self).__name__)]
 
     def _options(self) -> dict[str, Any]:
         """The parameters of training, checked, as `solve` takes them."""
