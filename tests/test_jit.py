@@ -5,7 +5,9 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -14,8 +16,9 @@ import pytest
 import taut
 from cases import STRUCTURES
 from own_structures import CompiledTags
-from taut import CompiledStructure, Problem, _jit, solve
-from taut.errors import CacheUnavailable
+from taut import CompiledStructure, Problem, Status, _jit, solve
+from taut.binding.compiled import _prediction_losses
+from taut.errors import CacheUnavailable, InvalidStructure
 from taut.structures import Chain, Multiclass, Scalar
 
 FIT = """
@@ -344,3 +347,204 @@ def test_built_in_structures_make_no_arrays():
     assert CompiledStructure.allocates
     for structure in (Scalar, Multiclass, Chain):
         assert not structure.allocates
+
+
+# The time it takes
+
+
+@pytest.fixture
+def now(monkeypatch):
+    """The time, as compilation sees it."""
+    now = SimpleNamespace(seconds=0.0)
+    monkeypatch.setattr(_jit, "time", SimpleNamespace(perf_counter=lambda: now.seconds))
+    return now
+
+
+@pytest.fixture
+def announced(monkeypatch):
+    texts = []
+    monkeypatch.setattr(_jit, "announce", texts.append)
+    return texts
+
+
+def compiling(numbers=np.float64):
+    """The event of compiling a kernel for an array of these numbers in a tuple."""
+    dispatcher = _jit.kernel(double)
+    arguments = [((np.zeros(1, dtype=int), np.zeros(1, dtype=numbers)),)]
+    return SimpleNamespace(
+        data={"dispatcher": dispatcher, "args": [_jit.numba.typeof(item) for item in arguments]}
+    )
+
+
+def test_compiling_is_timed_and_loading_is_not(monkeypatch, tmp_path):
+    monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path))
+    seconds = [_jit.compile_seconds()]
+    for _ in range(2):
+        assert _jit.kernel(double)(2.0) == 4.0
+        seconds.append(_jit.compile_seconds())
+    assert seconds[0] < seconds[1] == seconds[2]
+
+
+def test_the_clock_stands_still_while_something_compiles(now, monkeypatch):
+    compilation = _jit._Compilation()
+    monkeypatch.setattr(_jit, "_compilation", compilation)
+    now.seconds = 1.0
+    compilation.on_start(compiling())
+    now.seconds = 1.5
+    compilation.on_start(compiling())  # a function that the first one calls
+    assert _jit.compile_seconds() == 0.5
+    compilation.on_end(None)
+    assert _jit.clock() == 1.0
+    now.seconds = 1.75
+    compilation.on_end(None)
+    now.seconds = 2.0
+    assert _jit.clock() == 1.25
+    assert _jit.compile_seconds() == 0.75
+
+
+def test_long_compilations_are_announced_once(now, announced):
+    compilation = _jit._Compilation()
+    for start, end in ((0.0, 0.6), (0.7, 0.9), (1.0, 1.5), (2.0, 9.0), (15.0, 15.9), (16.0, 17.0)):
+        now.seconds = start
+        compilation.on_start(compiling(np.float32))
+        compilation.tell_if_long()
+        now.seconds = end
+        compilation.tell_if_long()  # before a step of the compiler
+        compilation.on_end(None)
+    assert announced == [" for float32, once on this machine"] * 2
+
+
+def test_short_compilations_are_not_announced(now, announced):
+    compilation = _jit._Compilation()
+    for start in (0.0, 10.0, 20.0):
+        now.seconds = start
+        compilation.on_start(compiling())
+        now.seconds += 0.9
+        compilation.tell_if_long()
+        compilation.on_end(None)
+    assert not announced
+
+
+def test_without_a_cache_nothing_is_promised(now, announced, no_cache):
+    compilation = _jit._Compilation()
+    compilation.on_start(compiling(int))
+    now.seconds = 2.0
+    with pytest.warns(CacheUnavailable):
+        compilation.tell_if_long()
+    assert announced == [", for this process"]
+
+
+def test_the_compiler_tells_between_its_steps(monkeypatch, announced):
+    monkeypatch.setattr(_jit, "_LONG", 0.0)
+    monkeypatch.setattr(_jit._compilation, "_told", False)
+
+    def triple(x):
+        return 3.0 * x[0]
+
+    assert _jit._dispatcher(triple)(np.ones(1)) == 3.0
+    assert announced == [" for float64, once on this machine"]
+
+
+def test_compiling_takes_nothing_of_the_time_limit(now):
+    def compile_for_long(record):
+        _jit._compilation.on_start(compiling())
+        now.seconds += 100.0
+        _jit._compilation.on_end(None)
+
+    problem = Problem(Multiclass(3), np.eye(3), np.arange(3))
+    result = solve(problem, tol=1e-6, time_limit=1.0, callbacks=[compile_for_long], random_state=0)
+    certificate = result.certificate
+    assert certificate.status is Status.CONVERGED
+    assert certificate.seconds == result.history[-1].seconds == 0.0
+    assert certificate.compile_seconds == 100.0 * len(result.history)
+
+
+# Oracles that cannot be compiled
+
+
+def undefined_name(data, i, label):
+    wrong = label[0] != data[1][i, 0]
+    return scale * wrong  # noqa: F821
+
+
+def mixed_list(data, i, label):
+    values = [1.0, "a"]
+    return values[label[0]]
+
+
+def unsupported_function(data, i, label):
+    return np.einsum("t,t", label, label)
+
+
+def plain_function(data, i, label):
+    return double(label[0])
+
+
+def unsupported_statement(data, i, label):
+    with open("file") as file:
+        return len(file.read())
+
+
+def too_few_parameters(data, label):
+    return 1.0
+
+
+def method(self, data, i, label):
+    return 1.0
+
+
+def returns_nothing(data, i, label):
+    label.sum()
+
+
+def returns_an_array(data, i, label):
+    return label != data[1][i]
+
+
+@pytest.mark.parametrize(
+    ("mistake", "line", "sentence"),
+    [
+        (undefined_name, 2, "the name scale is not defined"),
+        (mixed_list, 2, "Cannot __getitem__ on a literal list"),
+        (unsupported_function, 1, "unsupported NumPy function 'numpy.einsum'"),
+        (plain_function, 1, "double is a Python function: decorate it with numba.njit"),
+        (unsupported_statement, 0, "'with (context manager) as (variable):'"),
+        (too_few_parameters, 0, "2 parameters (data, label), and is called with 3 arguments"),
+        (method, 0, "parameter self: make it a static method"),
+        (returns_nothing, 0, "it returns nothing, and must return a number"),
+        (returns_an_array, 0, "it returns a value of type array(bool, 1d, C), and must return a"),
+    ],
+)
+def test_a_mistake_in_an_oracle_is_explained(mistake, line, sentence):
+    # As if it were written in the class.
+    mistake.__qualname__ = "Mistaken.loss"
+    structure = type("Mistaken", (CompiledTags,), {"loss": staticmethod(mistake)})(3)
+    X, y = STRUCTURES["tags-compiled"].data(np.arange(4))
+    data = Problem(structure, X, y).data
+    with pytest.raises(InvalidStructure) as caught:
+        data.kernel(_prediction_losses)(
+            data.blocks.data, data.blocks.offsets, data.blocks.truth, np.empty(4)
+        )
+    place = f"({__file__}, line {mistake.__code__.co_firstlineno + line})"
+    assert str(caught.value).startswith(f"Mistaken.loss cannot be compiled {place}: ")
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert type(caught.value.__cause__).__module__ == "numba.core.errors"
+
+
+def test_data_that_compiled_code_cannot_read_are_explained():
+    class Mistaken(CompiledTags):
+        def encode(self, X, y=None):
+            blocks = super().encode(X, y)
+            return replace(blocks, data=({"X": X}, *blocks.data[1:]))
+
+    X, y = STRUCTURES["tags-compiled"].data(np.arange(4))
+    problem = Problem(Mistaken(3), X, y)
+    with pytest.raises(InvalidStructure, match="let encode return a tuple of arrays"):
+        problem.primal(np.zeros(problem.n_features))
+
+
+def test_errors_of_the_library_itself_stay_what_they_are():
+    data = Problem(Multiclass(3), np.eye(3), np.arange(3)).data
+    with pytest.raises(_jit.NumbaError):
+        data.kernel(_prediction_losses)(None, None, None, np.empty(3))

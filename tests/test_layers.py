@@ -17,7 +17,8 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 LAYERS = [
     ["errors"],
     ["checks", "digest", "notices"],
-    ["_jit", "_lanes", "_scaling", "files", "interrupts", "progress", "result"],
+    ["_compile_errors", "files", "interrupts", "progress", "result"],
+    ["_jit", "_lanes", "_scaling", "advice"],
     ["enclosure", "label_rows", "xorshift"],
     ["_linalg", "inner_products", "m_best", "marginals", "planes", "quadratic"],
     ["data", "centre", "plane_steps"],

@@ -7,23 +7,31 @@ as well, so an edit to any of them recompiles what may depend on it.
 A loop over blocks calls the oracles of a structure, and calls through pointers would cost as much
 as a small oracle. `specialise` compiles the loop anew with the oracles inside it instead; on disk
 it is found again by the sources of these oracles.
+
+Compiling takes seconds where training takes a moment. So the time it takes is kept apart (`clock`),
+and users are told about it when it is long.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import time
 import types
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core.caching import FunctionCache
+from numba.core import event as events
+from numba.core.caching import FunctionCache, NullCache
+from numba.core.errors import NumbaError, UnsupportedBytecodeError
 from numba.core.serialize import dumps
 
+from taut._compile_errors import invalid_structure
 from taut.errors import CacheUnavailable
+from taut.progress import announce
 
 _OPTIONS = {"nogil": True, "fastmath": True, "error_model": "numpy", "boundscheck": False}
 #: No array is made or returned: each one unpacked from a tuple would otherwise be counted, by an
@@ -31,6 +39,91 @@ _OPTIONS = {"nogil": True, "fastmath": True, "error_model": "numpy", "boundschec
 _ALLOCATES_NOTHING = {"_nrt": False}
 #: What Python needs to call a function takes a third of the time of compiling a small one.
 _INSIDE = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
+_LONG = 1.0  # seconds of compiling after which the user is told
+_PAUSE = 5.0  # seconds without compiling after which the user is told again
+
+
+class _Compilation(events.Listener):
+    """The time that this process has spent compiling, by whichever thread.
+
+    Numba compiles under a lock, so events of two threads do not mix. Functions that are compiled
+    for others are part of these.
+    """
+
+    def __init__(self) -> None:
+        # What is over, and since when more is under way: one tuple, for threads that read it.
+        self._spent: tuple[float, float | None] = 0.0, None
+        self._depth = 0
+        self._over = -float("inf")  # when the last one was
+        self._before = 0.0  # what was spent before those that users are told of together
+        self._told = False
+        self._outermost: dict[str, Any] = {}
+
+    @property
+    def seconds(self) -> float:
+        spent, since = self._spent
+        return spent if since is None else spent + time.perf_counter() - since
+
+    def on_start(self, event: Any) -> None:
+        self._depth += 1
+        if self._depth == 1:
+            now = time.perf_counter()
+            if now - self._over > _PAUSE:
+                self._before, self._told = self.seconds, False
+            self._spent = self._spent[0], now
+            self._outermost = event.data
+        self.tell_if_long()
+
+    def on_end(self, event: Any) -> None:
+        self._depth -= 1
+        if self._depth == 0:
+            self._over = time.perf_counter()
+            self._spent = self.seconds, None
+            self._outermost = {}
+
+    def tell_if_long(self) -> None:
+        if self._told or self._depth == 0 or self.seconds - self._before < _LONG:
+            return
+        self._told = True
+        cache = self._outermost["dispatcher"]._cache
+        kept = not isinstance(getattr(cache, "_cache", cache), NullCache)
+        numbers = next(_real_numbers(self._outermost["args"]), "")
+        announce(f"{numbers}, {'once on this machine' if kept else 'for this process'}")
+
+
+class _Steps(events.Listener):
+    """Compiling one function takes many steps: between them there is time to tell the user."""
+
+    def on_start(self, event: Any) -> None:
+        _compilation.tell_if_long()
+
+    def on_end(self, event: Any) -> None:
+        pass
+
+
+def _real_numbers(arguments: Any) -> Iterator[str]:
+    """What arrays of real numbers among the arguments hold, which may be tuples of arrays."""
+    for item in arguments:
+        if isinstance(item, numba.types.BaseTuple):
+            yield from _real_numbers(item)
+        elif isinstance(getattr(item, "dtype", None), numba.types.Float):
+            yield f" for {item.dtype}"
+
+
+_compilation = _Compilation()
+events.register("numba:compile", _compilation)
+events.register("numba:run_pass", _Steps())
+
+
+def compile_seconds() -> float:
+    """How long this process has been compiling so far."""
+    return _compilation.seconds
+
+
+def clock() -> float:
+    """Seconds on a clock that stands still while this process compiles."""
+    return time.perf_counter() - _compilation.seconds
 
 
 @functools.cache
@@ -120,7 +213,7 @@ class _LazyCache:
             # Code typed at a prompt has no file to be cached beside; that is nothing to warn about.
             if not self._function.__code__.co_filename.startswith("<"):
                 _warn_once(str(error))
-            return numba.core.caching.NullCache()
+            return NullCache()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._cache, name)
@@ -128,7 +221,10 @@ class _LazyCache:
 
 def kernel(function: Callable) -> Callable:
     """Compile `function` on first use, without the GIL, cached on disk; it makes no arrays."""
-    function = _renamed(function) if function.__closure__ else function
+    return _dispatcher(_renamed(function) if function.__closure__ else function)
+
+
+def _dispatcher(function: Callable) -> Any:
     dispatcher = numba.njit(**_OPTIONS, **_ALLOCATES_NOTHING)(function)
     dispatcher._cache = _LazyCache(function)
     return dispatcher
@@ -149,7 +245,18 @@ def view(function: Callable) -> Callable:
 def specialise(make: Callable, oracles: Any, allocates: bool = False) -> Callable:
     """The kernel that `make` builds around the oracles, a named tuple; None stays None."""
     inside = (oracle and helper(oracle, allocates) for oracle in oracles)
-    function = _renamed(make(type(oracles)(*inside)))
-    dispatcher = numba.njit(**_OPTIONS, **_ALLOCATES_NOTHING)(function)
-    dispatcher._cache = _LazyCache(function)
+    dispatcher = _dispatcher(_renamed(make(type(oracles)(*inside))))
+    # The dispatcher looks this method up when it is called with types that it has not seen yet.
+    compile_for = dispatcher._compile_for_args
+
+    def compile_or_explain(*arguments: Any, **keywords: Any) -> Any:
+        try:
+            return compile_for(*arguments, **keywords)
+        except (NumbaError, UnsupportedBytecodeError) as error:
+            explained = invalid_structure(str(error), dispatcher.py_func)
+            if explained is None:
+                raise
+            raise explained from error
+
+    dispatcher._compile_for_args = compile_or_explain
     return dispatcher

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import math
 import os
-import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -27,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from taut._jit import clock, compile_seconds
 from taut.binding import complete
 from taut.checkpoint import Checkpoint, CheckpointFile, Fingerprint
 from taut.data.chunks import Chunk
@@ -223,13 +223,13 @@ def alternate(
         stack.enter_context(closing_all(callbacks))
         stack.enter_context(one_of_each_kind())
         interrupted = stack.enter_context(catch_interrupt())
-        started = time.perf_counter()
+        started = clock()
         began = started - run.seconds
         status = run.verdict(max_rounds, round_tol)
         while status is None:
             left = time_limit
             if time_limit is not None and run.certificate is not None:
-                left = max(time_limit - (time.perf_counter() - started), _NO_TIME)
+                left = max(time_limit - (clock() - started), _NO_TIME)
             result = solve(
                 run.problem, solver, tol=tol, max_iter=max_iter, time_limit=left,
                 callbacks=[run.counting_on(callback) for callback in callbacks],
@@ -257,6 +257,7 @@ class _Alternation:
         tol: float,
         rng: np.random.Generator,
     ) -> None:
+        self.compiled = compile_seconds()  # before the first round
         self.latent = latent
         self.tol = tol
         self.rng = rng
@@ -273,6 +274,7 @@ class _Alternation:
             self.objective = self.problem.primal(start)
         self.before = math.inf  # the objective before the last round
         self.certificate: Certificate | None = None
+        self.advice = "raise it, or tol"
         self.history = History()
         self.rounds = Rounds()
         self.oracle_calls = 0
@@ -306,11 +308,12 @@ class _Alternation:
             if certificate.status is Status.MAX_ITER and certificate.relative_gap <= self.tol:
                 certificate = replace(certificate, status=Status.CONVERGED)
         self.certificate, self.before = certificate, self.objective
+        self.advice = result.advice
         self.objective = self.problem.primal(self.w)
         self.history.records += records
         self.oracle_calls += certificate.oracle_calls + problem.n_blocks
         changed = self.problem.n_changed(problem)
-        self.seconds = time.perf_counter() - began
+        self.seconds = clock() - began
         self.rounds.records.append(
             Round(
                 number=len(self.rounds) + 1,
@@ -346,6 +349,7 @@ class _Alternation:
             rounds=len(self.rounds),
             changed=self.rounds.records[-1].changed,
             rounding=relative(primal, primal, self.certificate.rounding),
+            advice=self.advice,
         )
         certificate = replace(
             self.certificate,
@@ -355,6 +359,7 @@ class _Alternation:
             passes=len(self.history),
             seconds=self.seconds,
             of=CONVEX_PART,
+            compile_seconds=compile_seconds() - self.compiled,
         )
         return LatentResult(self.w, certificate, self.history, self.rounds)
 

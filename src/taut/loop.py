@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
 import numpy as np
 
-from taut._jit import kernel
+from taut._jit import clock, compile_seconds, kernel
 from taut._lanes import aligned_zeros
+from taut.advice import advice
 from taut.centre import MovingCentre
 from taut.checkpoint import CheckpointFile
 from taut.errors import CrossedBounds, InvalidData
@@ -71,6 +71,7 @@ class Run:
     def __init__(
         self, problem: Problem, solver: Solver, tol: float, rng: np.random.Generator
     ) -> None:
+        self.compiled = compile_seconds()  # before the run began
         self.problem = problem
         self.solver = solver
         self.tol = tol
@@ -138,13 +139,13 @@ class Run:
         file: CheckpointFile | None,
     ) -> Status:
         """Pass after pass until there is a reason to stop; the bounds are true ones then."""
-        began = time.perf_counter() - self.seconds
+        began = clock() - self.seconds
         deadline = math.inf if time_limit is None else began + self.seconds + time_limit
 
         with closing(self.state), catch_interrupt() as interrupted:
 
             def keep_going() -> bool:
-                return not interrupted.is_set() and time.perf_counter() < deadline
+                return not interrupted.is_set() and clock() < deadline
 
             status = self.verdict() or (Status.MAX_ITER if self.iteration >= max_iter else None)
             while status is None:
@@ -166,7 +167,7 @@ class Run:
                 if status is None:
                     if interrupted.is_set():
                         status = Status.INTERRUPTED
-                    elif time.perf_counter() >= deadline:
+                    elif clock() >= deadline:
                         status = Status.TIME_LIMIT
                     elif self.iteration >= max_iter:
                         status = Status.MAX_ITER
@@ -179,7 +180,7 @@ class Run:
                 self.verify()
                 hopeless = status in _LIMITS and self.relative_rounding > self.tol
                 status = self.verdict() or (Status.STALLED if hopeless else status)
-        self.seconds = time.perf_counter() - began
+        self.seconds = clock() - began
         return status
 
     def account(self, report: PassReport, began: float) -> Record:
@@ -217,7 +218,7 @@ class Run:
                 self.state.wake()
             self.overestimate = float(np.clip((primal - dual) / gap, *_TRUST)) if gap else 1.0
             self.aim()
-        self.seconds = time.perf_counter() - began
+        self.seconds = clock() - began
         record = Record(
             self.iteration + (not report.over), self.seconds, primal, dual, exact,
             self.oracle_calls, self.centre.stiffness,
@@ -397,9 +398,12 @@ class Run:
     def result(self, status: Status) -> Result:
         """What the caller gets."""
         primal, dual = self.best_primal, self.best_dual
+        X = getattr(self.problem, "X", None)
+        what_to_do = advice(status, self.history, self.tol, self.state.curvature, X)
         message = status.value.format(
             relative_gap=relative(primal, dual, self.rounding), tol=self.tol,
             passes=self.iteration, seconds=self.seconds, rounding=self.relative_rounding,
+            advice=what_to_do,
         )  # fmt: skip
         of = getattr(self.problem.structure, "certifies", THE_OBJECTIVE)
         if of != THE_OBJECTIVE:
@@ -407,12 +411,13 @@ class Run:
         certificate = Certificate(
             primal, dual, self.penalty, self.problem.repeatable, status, message, self.oracle_calls,
             self.iteration, self.seconds, peak_memory(), of, self.rounding,
+            compile_seconds() - self.compiled,
         )  # fmt: skip
         _log.info("%s primal %.6g, dual %.6g", message, primal, dual)
         assert self.best_w is not None
         return Result(
             self.problem.weights(self.best_w), certificate, self.history, self.read_state,
-            self.read_dual_point,
+            self.read_dual_point, what_to_do,
         )  # fmt: skip
 
     def read_dual_point(self) -> DualPoint:

@@ -8,7 +8,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self, SupportsIndex, overload
 
 import numpy as np
 
@@ -22,11 +22,11 @@ class Status(enum.Enum):
     CONVERGED = "The relative gap {relative_gap:.2g} is within tol={tol:g}."
     MAX_ITER = (
         "Stopped after max_iter={passes} passes with relative gap {relative_gap:.2g} > "
-        "tol={tol:g}: raise max_iter, or tol."
+        "tol={tol:g}: {advice}."
     )
     TIME_LIMIT = (
         "Stopped by time_limit after {seconds:.1f} s with relative gap {relative_gap:.2g} > "
-        "tol={tol:g}: raise time_limit, or tol."
+        "tol={tol:g}: {advice}."
     )
     MAX_ROUNDS = (
         "Stopped after max_rounds={rounds} rounds, the last of which changed {changed} latent "
@@ -60,7 +60,7 @@ class Status(enum.Enum):
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Certificate:
     """Proof of quality: no w has an objective below `dual`, and the returned one has `primal`.
 
@@ -78,13 +78,15 @@ class Certificate:
     oracle_calls, passes : int
         Loss-augmented inferences in all, and passes over the blocks (cached ones included).
     seconds : float
-        Wall-clock time of the fit.
+        Wall-clock time of the fit without compilation.
     peak_memory : int or None
         Largest resident size of the process so far, in bytes; None where the system does not tell.
     of : str
         Which objective the bounds belong to.
     rounding : float
         How far rounding may have moved `primal - dual`, at most. It is part of the gap.
+    compile_seconds : float
+        Time that the process spent compiling during the fit.
 
     Examples
     --------
@@ -92,6 +94,8 @@ class Certificate:
     >>> certificate = Certificate(10.0, 9.99, 4.0, True, Status.CONVERGED, "", 5, 1, 0.1, None)
     >>> round(certificate.gap, 6), round(certificate.relative_gap, 6)
     (0.01, 0.001)
+    >>> certificate
+    Certificate: CONVERGED, objective 10, at most 0.11 % above the optimum, 1 pass, 0.1 s
     """
 
     primal: float
@@ -106,6 +110,7 @@ class Certificate:
     peak_memory: int | None
     of: str = THE_OBJECTIVE
     rounding: float = 0.0
+    compile_seconds: float = 0.0
 
     @property
     def gap(self) -> float:
@@ -116,6 +121,29 @@ class Certificate:
     def relative_gap(self) -> float:
         """gap / primal, and 0 for a problem whose optimum is 0."""
         return relative(self.primal, self.dual, self.rounding)
+
+    def __repr__(self) -> str:
+        which = "" if self.of == THE_OBJECTIVE else f" of {self.of}"
+        parts = [
+            f"Certificate: {self.status.name}",
+            f"objective {self.primal:.6g}{which}",
+            self._distance(),
+            _count(self.passes, "pass", "passes"),
+            f"{self.seconds:.2g} s",
+        ]
+        if self.compile_seconds >= 0.1:
+            parts.append(f"and {self.compile_seconds:.2g} s of compilation")
+        return ", ".join(parts)
+
+    def _distance(self) -> str:
+        """How far above the optimum the objective is."""
+        if not math.isfinite(self.gap):
+            return "no lower bound yet"
+        bound = "at most" if self.exact else "about"
+        if self.gap > 0.0 >= self.dual:
+            return f"{bound} {_rounded_up(self.gap):.2g} above the optimum"
+        percent = 100.0 * self.gap / self.dual if self.gap > 0.0 else 0.0
+        return f"{bound} {_rounded_up(percent):.2g} % above the optimum"
 
     def to_dict(self) -> dict[str, Any]:
         """All fields as JSON values."""
@@ -192,16 +220,20 @@ class Round:
     seconds: float
 
 
-@dataclass
+@dataclass(repr=False)
 class History:
-    """Records of all passes; `history["dual"]` is a column as an array.
+    """Records of all passes, as a list; `history["dual"]` is a column as an array.
 
     Examples
     --------
     >>> from taut import History, Record
-    >>> history = History([Record(1, 0.1, 3.0, 1.0, False, 10, 1.0)])
+    >>> history = History([Record(1, 0.1, 4.0, 1.0, False, 10, 1.0)])
     >>> history["gap"]
-    array([2.])
+    array([3.])
+    >>> history[-1].primal
+    4.0
+    >>> history
+    History: 1 pass in 0.1 s, relative gap from 0.75 to 0.75
     """
 
     row: ClassVar[type] = Record
@@ -213,8 +245,26 @@ class History:
     def __iter__(self) -> Iterator[Any]:
         return iter(self.records)
 
-    def __getitem__(self, column: str) -> np.ndarray:
-        return np.array([getattr(record, column) for record in self.records])
+    @overload
+    def __getitem__(self, key: str) -> np.ndarray: ...
+    @overload
+    def __getitem__(self, key: slice) -> Self: ...
+    @overload
+    def __getitem__(self, key: SupportsIndex) -> Any: ...
+
+    def __getitem__(self, key: str | slice | SupportsIndex) -> Any:
+        if isinstance(key, str):
+            return np.array([getattr(record, key) for record in self.records])
+        return type(self)(self.records[key]) if isinstance(key, slice) else self.records[key]
+
+    def __repr__(self) -> str:
+        if not self.records:
+            return "History: no passes"
+        first, last = self.records[0], self.records[-1]
+        return (
+            f"History: {_count(len(self), 'pass', 'passes')} in {last.seconds:.2g} s, relative gap "
+            f"from {first.relative_gap:.2g} to {last.relative_gap:.2g}"
+        )
 
     def to_dict(self) -> dict[str, list]:
         """Columns as lists of JSON values."""
@@ -238,6 +288,28 @@ class Rounds(History):
     """The rounds of an alternation; `rounds["objective"]` is a column as an array."""
 
     row = Round
+
+    def __repr__(self) -> str:
+        if not self.records:
+            return "Rounds: no rounds"
+        first, last = self.records[0], self.records[-1]
+        return (
+            f"Rounds: {_count(len(self), 'round', 'rounds')} in {last.seconds:.2g} s, objective "
+            f"from {first.objective:.6g} to {last.objective:.6g}, {last.changed} latent values "
+            "changed in the last"
+        )
+
+
+def _rounded_up(value: float) -> float:
+    """A bound with two figures; rounded down it would be none."""
+    if value <= 0.0:
+        return 0.0
+    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
+    return math.ceil(value / unit * (1.0 - 1e-12)) * unit
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"
 
 
 def _finite(value: float) -> float | None:
@@ -271,6 +343,8 @@ class Result:
         Makes `state`.
     read_dual_point : callable
         Sums up the dual variables.
+    advice : str
+        What to change, where a limit ended the solve; `certificate.message` ends with it.
     """
 
     w: np.ndarray
@@ -278,6 +352,7 @@ class Result:
     history: History
     read_state: Callable[[], dict[str, np.ndarray]] = field(repr=False)
     read_dual_point: Callable[[], DualPoint] = field(repr=False)
+    advice: str = field(default="", repr=False)
 
     @functools.cached_property
     def state(self) -> dict[str, np.ndarray]:

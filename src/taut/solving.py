@@ -53,7 +53,7 @@ def solve(
     max_iter : int, default=1000
         Passes over the blocks.
     time_limit : float, optional
-        Seconds; the verification at the end comes on top.
+        Seconds; the verification at the end comes on top, and compilation does not count.
     callbacks : iterable of callables
         Called with a `Record` after each pass; one that returns True ends training. A callback's
         `close()`, if it has one, is called at the end.

@@ -1,0 +1,91 @@
+"""What to do about a run that ended before its gap was small enough, measured on the run itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from taut.result import History, Status
+
+_STIFF = 1e3  # mean C_i |psi_i|^2 above which many runs need more than a thousand passes
+_EASY = 1e2  # below which few need more than some hundred
+_SPREAD = 1e3  # ratio of the sizes of columns above which scaling them is worthwhile
+_ROWS = 10_000  # rows whose values are looked at
+_LEAST = 20  # passes from which a rate can be told
+_FAR = 20  # times the passes so far: what lies beyond is no forecast
+
+_LIMITS = {Status.MAX_ITER: "max_iter", Status.TIME_LIMIT: "time_limit"}
+
+
+def advice(
+    status: Status, history: History, tol: float, curvature: Callable[[], float], X: Any
+) -> str:
+    """What to change so that the same fit reaches `tol`, as the end of a sentence.
+
+    Parameters
+    ----------
+    status : Status
+        Why the run ended; there is nothing to say unless a limit was the reason.
+    history : History
+    tol : float
+    curvature : callable
+        Returns the mean of C_i |psi_i|^2.
+    X : object
+        The data; their columns are measured where they are a matrix.
+    """
+    if status not in _LIMITS:
+        return ""
+    stiff = curvature()
+    if stiff > _STIFF:
+        smallest, largest, scaler = _column_sizes(X)
+        if largest > _SPREAD * smallest:
+            return (
+                f"the features have sizes from {smallest:.2g} to {largest:.2g}: scale them, e.g. "
+                f"with sklearn.preprocessing.{scaler}"
+            )
+        return (
+            f"C times the squared length of the features is {stiff:.1g} on average, and training "
+            f"is fast below {_EASY:g}: lower C, or scale the features"
+        )
+    return _more(_LIMITS[status], history, tol)
+
+
+def _column_sizes(X: Any) -> tuple[float, float, str]:
+    """The least and the largest size of a column, zeros aside, and which scaler suits them."""
+    while isinstance(X, tuple) and X:
+        X = X[0]
+    if not (sp.issparse(X) or (isinstance(X, np.ndarray) and X.dtype.kind in "fiu")) or X.ndim != 2:
+        return 1.0, 1.0, ""
+    rows = X[:: X.shape[0] // _ROWS + 1]
+    if sp.issparse(X):
+        squares = rows.multiply(rows).sum(axis=0)
+    else:
+        squares = np.einsum("ij,ij->j", rows, rows, dtype=np.float64)
+    counts = (rows != 0.0).sum(axis=0)
+    sizes = np.sqrt(np.ravel(squares) / np.maximum(np.ravel(counts), 1))
+    sizes = sizes[sizes > 0.0]
+    scaler = "MaxAbsScaler" if sp.issparse(X) else "StandardScaler"
+    return (sizes.min(), sizes.max(), scaler) if len(sizes) else (1.0, 1.0, scaler)
+
+
+def _more(limit: str, history: History, tol: float) -> str:
+    """By how much to raise a limit, where the gap falls steadily."""
+    passes, gaps = history["iteration"], np.minimum.accumulate(history["relative_gap"])
+    n = len(passes)
+    if n < _LEAST or tol <= 0.0 or not 0.0 < gaps[-1] < math.inf:
+        return f"raise {limit}, or tol"
+    thirds = [n // 3, 2 * n // 3, n - 1]
+    falls = -np.diff(np.log(np.minimum(gaps[thirds], 1e300))) / np.diff(passes[thirds])
+    if falls.min() <= 0.0:
+        return f"the gap has stopped falling: raise tol, or try another solver, or raise {limit}"
+    left = max(math.log(gaps[-1] / tol), 0.0) / falls[-1]
+    if left > _FAR * passes[-1] or falls.max() > 3.0 * falls.min():
+        return f"raise {limit}, or tol"
+    left = math.ceil(float(f"{max(left, 1.0):.1g}"))
+    seconds = left * float(history["seconds"][-1]) / passes[-1]
+    amount = f"{left} more passes" if limit == "max_iter" else f"{seconds:.2g} more seconds"
+    return f"raise {limit}, or tol; at this rate about {amount} are needed"
