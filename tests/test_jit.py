@@ -434,6 +434,15 @@ def test_without_a_cache_nothing_is_promised(now, announced, no_cache):
     assert announced == [", for this process"]
 
 
+def test_code_of_others_is_not_announced(now, announced):
+    event, compilation = compiling(), _jit._Compilation()
+    event.data["dispatcher"] = _jit.numba.njit(double)
+    compilation.on_start(event)
+    now.seconds = 2.0
+    compilation.tell_if_long()
+    assert not announced
+
+
 def test_the_compiler_tells_between_its_steps(monkeypatch, announced):
     monkeypatch.setattr(_jit, "_LONG", 0.0)
     monkeypatch.setattr(_jit._compilation, "_told", False)

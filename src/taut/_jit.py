@@ -83,13 +83,14 @@ class _Compilation(events.Listener):
             self._outermost = {}
 
     def tell_if_long(self) -> None:
+        """Announce what is being compiled, unless it is code of others."""
         if self._told or self._depth == 0 or self.seconds - self._before < _LONG:
             return
-        self._told = True
-        cache = self._outermost["dispatcher"]._cache
-        kept = not isinstance(getattr(cache, "_cache", cache), NullCache)
-        numbers = next(_real_numbers(self._outermost["args"]), "")
-        announce(f"{numbers}, {'once on this machine' if kept else 'for this process'}")
+        cache = getattr(self._outermost["dispatcher"], "_cache", None)
+        if isinstance(cache, _LazyCache):
+            self._told = True
+            numbers = next(_real_numbers(self._outermost["args"]), "")
+            announce(f"{numbers}, {'once on this machine' if cache.keeps else 'for this process'}")
 
 
 class _Steps(events.Listener):
@@ -214,6 +215,11 @@ class _LazyCache:
             if not self._function.__code__.co_filename.startswith("<"):
                 _warn_once(str(error))
             return NullCache()
+
+    @property
+    def keeps(self) -> bool:
+        """Whether compiled code is found again by the next process."""
+        return not isinstance(self._cache, NullCache)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._cache, name)

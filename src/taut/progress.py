@@ -220,7 +220,7 @@ class ProgressLine(Line[_Record]):
 
 
 class WalkRecord(NamedTuple):
-    """How far a walk over C has come; `fold` is empty where there is but one."""
+    """How far a walk over C has come; `fold` is empty where there is only one."""
 
     fold: str
     C: float

@@ -42,7 +42,7 @@ class Status(enum.Enum):
     )
     READ_ONCE = (
         "The data could be read only once: the relative gap {relative_gap:.2g} is an estimate. "
-        "Give data that can be read again to have it proved."
+        "Give data that can be read again to get proven bounds."
     )
     OUT_OF_MEMORY = (
         "Stopped after {passes} passes with relative gap {relative_gap:.2g} > tol={tol:g}: the "
@@ -50,8 +50,8 @@ class Status(enum.Enum):
         "raise memory, or lower C."
     )
     SETTLED = (
-        "A whole pass asked for no step: the method has come to its own end, with relative gap "
-        "{relative_gap:.2g}, tol={tol:g}. Another solver may bring the gap down."
+        "A whole pass changed nothing: this solver cannot bring the relative gap below "
+        "{relative_gap:.2g}, tol={tol:g}. Try another solver."
     )
     STALLED = (
         "Floating-point numbers prove no relative gap below {relative_gap:.2g}, of which rounding "
