@@ -52,9 +52,19 @@ def test_a_large_factor_is_told_from_columns_of_many_sizes(X):
 
 def test_a_steady_fall_is_extrapolated():
     gaps = 0.9 ** np.arange(50)  # 0.0057 at the end: 17 passes short of 1e-3
-    assert said(gaps) == "raise max_iter, or tol; at this rate about 20 more passes are needed"
+    assert said(gaps) == "raise max_iter, or tol; at this rate about 17 more passes are needed"
     assert said(gaps, status=Status.TIME_LIMIT) == (
-        "raise time_limit, or tol; at this rate about 10 more seconds are needed"
+        "raise time_limit, or tol; at this rate about 8.5 more seconds are needed"
+    )
+
+
+def test_a_fall_that_slows_down_is_extrapolated_as_such():
+    # 1 / k is 0.01 at pass 100, where a steady fall would be there in some 40 passes.
+    assert said(1.0 / np.arange(1, 61), tol=0.01) == (
+        "raise max_iter, or tol; at this rate about 40 more passes are needed"
+    )
+    assert said(1.0 / np.arange(1, 101), tol=0.004) == (
+        "raise max_iter, or tol; at this rate about 150 more passes are needed"
     )
 
 
@@ -64,6 +74,7 @@ def test_a_steady_fall_is_extrapolated():
         0.9 ** np.arange(10),  # too few to tell
         np.concatenate([0.5 ** np.arange(20), 0.5**20 * 0.99 ** np.arange(10)]),  # no steady fall
         0.99999 ** np.arange(50),  # too slow for a forecast
+        1.0 / np.arange(1, 51),  # slows down
     ],
 )
 def test_nothing_is_extrapolated_without_a_steady_fall(gaps):

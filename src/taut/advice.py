@@ -16,7 +16,8 @@ _EASY = 1e2  # below which few need more than some hundred
 _SPREAD = 1e3  # ratio of the sizes of columns above which scaling them is worthwhile
 _ROWS = 10_000  # rows whose values are looked at
 _LEAST = 20  # passes from which a rate can be told
-_FAR = 20  # times the passes so far: what lies beyond is no forecast
+_FAR = 2  # times the passes so far: what lies beyond is no forecast
+_SLOWER = 0.8  # ratio of two rates below which the fall is one that slows down
 
 _LIMITS = {Status.MAX_ITER: "max_iter", Status.TIME_LIMIT: "time_limit"}
 
@@ -79,13 +80,18 @@ def _more(limit: str, history: History, tol: float) -> str:
     if n < _LEAST or tol <= 0.0 or not 0.0 < gaps[-1] < math.inf:
         return f"raise {limit}, or tol"
     thirds = [n // 3, 2 * n // 3, n - 1]
-    falls = -np.diff(np.log(np.minimum(gaps[thirds], 1e300))) / np.diff(passes[thirds])
+    logs, at = np.log(np.minimum(gaps[thirds], 1e300)), passes[thirds]
+    falls = -np.diff(logs) / np.diff(at)
     if falls.min() <= 0.0:
         return f"the gap has stopped falling: raise tol, or try another solver, or raise {limit}"
-    left = max(math.log(gaps[-1] / tol), 0.0) / falls[-1]
-    if left > _FAR * passes[-1] or falls.max() > 3.0 * falls.min():
+    to_fall, now = max(logs[-1] - math.log(tol), 0.0), passes[-1]
+    left = to_fall / falls[1]
+    if falls[1] < _SLOWER * falls[0]:  # like a power of the number of passes
+        power = (logs[1] - logs[2]) / math.log(at[2] / at[1])
+        left = now * math.expm1(min(to_fall / power, 50.0))
+    if left > _FAR * now or falls.max() > 3.0 * falls.min():
         return f"raise {limit}, or tol"
-    left = math.ceil(float(f"{max(left, 1.0):.1g}"))
-    seconds = left * float(history["seconds"][-1]) / passes[-1]
+    left = math.ceil(float(f"{max(left, 1.0):.2g}"))
+    seconds = left * float(history["seconds"][-1]) / now
     amount = f"{left} more passes" if limit == "max_iter" else f"{seconds:.2g} more seconds"
     return f"raise {limit}, or tol; at this rate about {amount} are needed"
