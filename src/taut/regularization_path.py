@@ -207,6 +207,6 @@ def check_path(estimator: Any, C_min: float, C_max: float, gap: float) -> None:
         raise InvalidData(f"gap = {gap}: give a number between 0 and 1")
     if not isinstance(estimator, StructuralEstimator) or isinstance(estimator, Alternating):
         raise InvalidType(
-            f"estimator = {estimator!r} is not one of taut's with a convex objective: there is no "
-            "bound between two solves then; fit it at each C"
+            f"estimator = {estimator!r} is not an estimator of taut with a convex objective, which "
+            "the bounds of a path need: fit it at each C instead"
         )
