@@ -414,6 +414,17 @@ def test_long_compilations_are_announced_once(now, announced):
     assert announced == [" for float32, once on this machine"] * 2
 
 
+def test_each_fit_announces_its_compilations(now, announced, monkeypatch):
+    compilation = _jit._Compilation()
+    for fit in (1, 2, 2):
+        monkeypatch.setattr(_jit, "newest", lambda fit=fit: fit)
+        compilation.on_start(compiling())
+        now.seconds += 1.5
+        compilation.tell_if_long()
+        compilation.on_end(None)
+    assert len(announced) == 2
+
+
 def test_short_compilations_are_not_announced(now, announced):
     compilation = _jit._Compilation()
     for start in (0.0, 10.0, 20.0):

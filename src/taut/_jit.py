@@ -31,7 +31,7 @@ from numba.core.serialize import dumps
 
 from taut._compile_errors import invalid_structure
 from taut.errors import CacheUnavailable
-from taut.progress import announce
+from taut.progress import announce, newest
 
 _OPTIONS = {"nogil": True, "fastmath": True, "error_model": "numpy", "boundscheck": False}
 #: No array is made or returned: each one unpacked from a tuple would otherwise be counted, by an
@@ -41,7 +41,7 @@ _ALLOCATES_NOTHING = {"_nrt": False}
 _INSIDE = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 _LONG = 1.0  # seconds of compiling after which the user is told
-_PAUSE = 5.0  # seconds without compiling after which the user is told again
+_PAUSE = 5.0  # seconds without compiling after which the user is told again, as in each new fit
 
 
 class _Compilation(events.Listener):
@@ -58,6 +58,7 @@ class _Compilation(events.Listener):
         self._over = -float("inf")  # when the last one was
         self._before = 0.0  # what was spent before those that users are told of together
         self._told = False
+        self._fit: int | None = None  # which one they belong to
         self._outermost: dict[str, Any] = {}
 
     @property
@@ -69,8 +70,9 @@ class _Compilation(events.Listener):
         self._depth += 1
         if self._depth == 1:
             now = time.perf_counter()
-            if now - self._over > _PAUSE:
-                self._before, self._told = self.seconds, False
+            fit = newest()
+            if fit != self._fit or now - self._over > _PAUSE:
+                self._before, self._told, self._fit = self.seconds, False, fit
             self._spent = self._spent[0], now
             self._outermost = event.data
         self.tell_if_long()

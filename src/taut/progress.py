@@ -18,7 +18,15 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.text import Text
 
-__all__ = ["ProgressLine", "WalkLine", "WalkRecord", "announce", "progress_line", "walk_line"]
+__all__ = [
+    "ProgressLine",
+    "WalkLine",
+    "WalkRecord",
+    "announce",
+    "newest",
+    "progress_line",
+    "walk_line",
+]
 
 News = TypeVar("News")
 
@@ -280,6 +288,12 @@ def announce(what: str) -> None:
     _log.info(text)
     if any(line.visible for line in lines) or _is_watched():
         _write(text)
+
+
+def newest() -> int | None:
+    """The number of the fit that began last among those under way."""
+    with _lock:
+        return max(_open, default=None)
 
 
 def _is_wanted(verbose: int) -> bool:
