@@ -144,6 +144,15 @@ def test_held_out_probabilities_are_as_good_as_those_of_fresh_rows(name):
     assert losses[0] < losses[1] + 0.05
 
 
+def test_a_few_rows_without_a_mistake_leave_doubts(name):
+    """As many as there is evidence for: (n + 1) / (n + 2) is what n right answers are worth."""
+    rows = np.repeat(np.eye(3), 20, axis=0)
+    y = np.repeat(np.unique(Y[name]), 20) if name == "multiclass" else rows[:, 0] > 0
+    sure = new(name, calibrate=0.2).fit(rows, y).predict_proba(rows).max(axis=1)
+    assert (sure < 0.99).all()
+    assert (sure > 0.85).all()
+
+
 def test_a_class_of_one_row_stays_in_training():
     y = Y["multiclass"].copy()
     y[0] = "rare"

@@ -51,6 +51,8 @@ class ClassProbabilities(LinearEstimator, LabelDistribution):
         """Fitted attributes from checked rows, with a temperature if `calibrate` asks for one.
 
         The temperature is that of a second model, which has not seen the rows that are held out.
+        They count as if there were one more of them, with the others' scores and of any class: a
+        few rows without a mistake would otherwise make the model sure of everything.
         """
         held = self._held_out(codes)
         fitted = self._train(structure, Checked(matrix), targets, weight, coef_shape)
@@ -64,7 +66,7 @@ class ClassProbabilities(LinearEstimator, LabelDistribution):
         part = other._train(structure, rows, targets[seen], weight[seen], coef_shape)
         other.__dict__.update(part)
         counts = check_sample_weight(sample_weight, len(codes))[held]
-        likelihoods = other._row_likelihoods(matrix[held], codes[held])
+        likelihoods = other._row_likelihoods(matrix[held], codes[held], doubt=1.0 / held.sum())
         return fitted | {"temperature_": likeliest_temperature(likelihoods, counts)}
 
     def _held_out(self, codes: np.ndarray) -> np.ndarray | None:
@@ -139,11 +141,21 @@ class ClassProbabilities(LinearEstimator, LabelDistribution):
         n = matrix.shape[0]
         return n, self._row_likelihoods(matrix, number_labels(as_labels(y, n), self.classes_))
 
-    def _row_likelihoods(self, matrix: Matrix, codes: np.ndarray) -> Callable[[float], np.ndarray]:
-        """The log-probabilities of the classes of checked rows, by temperature."""
+    def _row_likelihoods(
+        self, matrix: Matrix, codes: np.ndarray, doubt: float = 0.0
+    ) -> Callable[[float], np.ndarray]:
+        """The log-probabilities of the classes of checked rows, by temperature.
+
+        With a `doubt`, that much of the mean over all classes is added.
+        """
         scores = self._by_class(self._row_scores(matrix)).astype(np.float64)
         rows = np.arange(len(codes))
-        return lambda temperature: log_softmax(scores / temperature, axis=1)[rows, codes]
+
+        def log_likelihoods(temperature: float) -> np.ndarray:
+            logarithms = log_softmax(scores / temperature, axis=1)
+            return logarithms[rows, codes] + doubt * logarithms.mean(axis=1)
+
+        return log_likelihoods
 
     def _bound(self, X: Any, y: Any = None) -> tuple[CompiledData, np.ndarray]:
         matrix = self._matrix(X)
