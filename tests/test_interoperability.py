@@ -89,7 +89,8 @@ from sklearn.preprocessing import (
 from sklearn.random_projection import SparseRandomProjection
 from sklearn.semi_supervised import SelfTrainingClassifier
 
-from taut import BinarySVM, ChainSVM, MulticlassSVM, RankSVM, RegressionSVM, Status
+from taut import BinarySVM, MulticlassSVM, RankSVM, RegressionSVM, Status
+from taut.solvers import DualCoordinate
 
 PAGE = Path(__file__).parents[1] / "docs" / "scikit_learn.md"
 
@@ -153,7 +154,7 @@ STEPS = {
     "Nystroem": ([Nystroem(n_components=8, random_state=0)], SMALL),
     "PolynomialFeatures": ([PolynomialFeatures(2)], SMALL),
     "SplineTransformer": ([SplineTransformer(n_knots=3, sparse_output=True)], SMALL),
-    "KBinsDiscretizer": ([KBinsDiscretizer(3, quantile_method="averaged_inverted_cdf")], SMALL),
+    "KBinsDiscretizer": ([KBinsDiscretizer(3, strategy="uniform")], SMALL),
     "RandomTreesEmbedding": ([RandomTreesEmbedding(3, random_state=0)], SMALL),
     "SimpleImputer": ([SimpleImputer(add_indicator=True)], GAPS),
     "FeatureUnion": ([FeatureUnion([("a", CountVectorizer()), ("b", TfidfVectorizer())])], WORDS),
@@ -280,7 +281,7 @@ USES = [
         {"scale": [StandardScaler(), "passthrough"], "svm__C": [0.1, 1.0]}, cv=3,
     ).fit(X, y).best_score_),
     Use("GridSearchCV over solvers", lambda new, X, y: GridSearchCV(
-        new(), {"solver": ["auto", "frank_wolfe"], "tol": [0.1]}, cv=3).fit(X, y).best_score_),
+        new(), {"solver": ["auto", DualCoordinate(recentring=0.0)]}, cv=3).fit(X, y).best_score_),
     Use("GridSearchCV with scoring=\"neg_log_loss\"", lambda new, X, y: GridSearchCV(
         calibrated(new), GRID, cv=3, scoring="neg_log_loss").fit(X, y).best_score_, -1.0),
     Use("GridSearchCV with several metrics", lambda new, X, y: GridSearchCV(
@@ -480,10 +481,9 @@ class Refusal:
 
 
 def ragged():
-    lengths = [2, 3, 1, 4, 2, 3]
-    X_lists = np.split(X[:15], np.cumsum(lengths)[:-1])
-    y_lists = np.split(THREE[:15], np.cumsum(lengths)[:-1])
-    return cross_val_predict(ChainSVM(random_state=0), X_lists, y_lists, cv=2)
+    ends = [2, 5, 6, 10, 12]
+    model = RankSVM(C=0.5, random_state=0)
+    return cross_val_predict(model, np.split(X[:15], ends), np.split(RELEVANCE[:15], ends), cv=2)
 
 
 REFUSED = [

@@ -479,7 +479,7 @@ def test_intercepts_are_not_bounded():
 BAD = [
     ({"prior_mean": np.ones(9)}, r"prior_mean has shape \(9,\): give an array in the shape of"),
     ({"prior_mean": np.ones((2, 3))}, r"prior_mean has shape \(2, 3\)"),
-    ({"prior_mean": [np.nan] * 3}, "prior_mean contains NaN"),
+    ({"prior_mean": [np.nan] * 3}, r"prior_mean\[0\] = nan: give finite numbers"),
     ({"prior_mean": ["a", "b", "c"]}, "prior_mean"),
     ({"prior_precision": np.ones(7)}, r"prior_precision has shape \(7,\)"),
     ({"prior_precision": -1.0}, "it must be positive"),
