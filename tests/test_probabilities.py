@@ -131,6 +131,14 @@ def _class_sums(name, weight):
     return (len(X) / weight.sum()) * len(classes) * sums[codes]
 
 
+def test_rows_without_weight_are_not_held_out(name):
+    weight = np.zeros(len(X))
+    weight[: len(X) // 4] = 1.0
+    model = new(name, calibrate=0.25).fit(X, Y[name], weight)
+    part = new(name, calibrate=0.25).fit(X[weight > 0], Y[name][weight > 0])
+    assert_allclose(model.temperature_, part.temperature_, rtol=0.2)
+
+
 def test_margins_are_held_out_with_their_rows():
     margin = _rng.uniform(0.5, 1.5, size=len(X))
     model = new("binary", calibrate=0.25).fit(X, Y["binary"], margin=margin)

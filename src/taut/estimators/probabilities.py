@@ -54,7 +54,8 @@ class ClassProbabilities(LinearEstimator, LabelDistribution):
         They count as if there were one more of them, with the others' scores and of any class: a
         few rows without a mistake would otherwise make the model sure of everything.
         """
-        held = self._held_out(codes)
+        counts = check_sample_weight(sample_weight, len(codes))
+        held = self._held_out(codes, counts)
         fitted = self._train(structure, Checked(matrix), targets, weight, coef_shape)
         # Models of a path differ in their weights, and whoever interrupts wants no second fit.
         interrupted = fitted["certificate_"].status is Status.INTERRUPTED
@@ -65,12 +66,11 @@ class ClassProbabilities(LinearEstimator, LabelDistribution):
         rows = Checked(matrix[seen])
         part = other._train(structure, rows, targets[seen], weight[seen], coef_shape)
         other.__dict__.update(part)
-        counts = check_sample_weight(sample_weight, len(codes))[held]
         likelihoods = other._row_likelihoods(matrix[held], codes[held], doubt=1.0 / held.sum())
-        return fitted | {"temperature_": likeliest_temperature(likelihoods, counts)}
+        return fitted | {"temperature_": likeliest_temperature(likelihoods, counts[held])}
 
-    def _held_out(self, codes: np.ndarray) -> np.ndarray | None:
-        """Which rows are held out to find a temperature; None for no such thing."""
+    def _held_out(self, codes: np.ndarray, counts: np.ndarray) -> np.ndarray | None:
+        """Which rows are held out to find a temperature, of those that count; None for none."""
         share: Any = self.calibrate
         if share is None:
             return None
@@ -79,7 +79,8 @@ class ClassProbabilities(LinearEstimator, LabelDistribution):
                 f"calibrate = {share!r}: give the share of rows that is held out to find a "
                 "temperature, between 0 and 1, or None"
             )
-        held = hold_out(codes, float(share), np.random.default_rng(self._seed()))
+        held = counts > 0.0
+        held[held] = hold_out(codes[held], float(share), np.random.default_rng(self._seed()))
         if not held.any():
             raise InvalidData(
                 f"calibrate = {share} holds out none of {len(codes)} rows, since one of each class "
@@ -100,6 +101,17 @@ class ClassProbabilities(LinearEstimator, LabelDistribution):
         """The probability of each class, (n, n_classes): a method of X.
 
         There once a temperature is known: by the parameter `calibrate`, or by `fit_temperature`.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from taut import MulticlassSVM
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = MulticlassSVM(calibrate=0.3, random_state=0).fit(X, y)
+        >>> model.predict_proba(X[::50]).round(1)
+        array([[1., 0., 0.],
+               [0., 1., 0.],
+               [0., 0., 1.]])
         """
         self._need_temperature("predict_proba")
         return self._fitted_marginals
