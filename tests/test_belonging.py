@@ -256,6 +256,17 @@ def test_plain_structures_change(change, streams, how, tmp_path, monkeypatch):
     assert assert_refused_or_true(lambda: model.fit(*data).certificate_, optimum)
 
 
+def test_every_structure_is_told_from_the_others():
+    found = {}
+    for name, case in STRUCTURES.items():
+        found[name] = case.problem().belonging()()
+        assert found[name] == case.problem().belonging()()
+        assert found[name] != case.problem(blocks=range(case.n_blocks - 1)).belonging()()
+    # Full rows are read as dense ones whatever they come as.
+    assert found.pop("chain-csr") == found["chain"]
+    assert len(set(found.values())) == len(found)
+
+
 class Twice(CompiledTags):
     @staticmethod
     def loss(data, i, label):

@@ -166,7 +166,8 @@ class Problem:
         structure, prior = Digest(code=True), Digest()
         structure.add(self.structure)
         structure.add(getattr(self.structure, "oracles", None))
-        prior.add(self.data.prior)
+        own = self.data.prior
+        prior.add(None if own.trivial and not own.mean.any() else own)  # which may be long
         return structure, prior
 
     def n_changed(self, other: Any) -> int:

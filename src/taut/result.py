@@ -356,7 +356,7 @@ class Result:
 
     @functools.cached_property
     def state(self) -> dict[str, np.ndarray]:
-        """The dual state, read when asked for: a digest of the data is part of it."""
+        """The dual state, read when asked for; digests of what it belongs to are part of it."""
         return self.read_state()
 
 
