@@ -381,12 +381,14 @@ def test_start_of_a_stream_from_another_factor():
 
 def test_start_of_a_stream_with_other_sample_weights_is_refused():
     case = STRUCTURES["chain"]
-    first = run(StreamedProblem(case.structure, stream(case)), OneSlack())
 
-    def doubled(chunk):
-        return dataclasses.replace(chunk, sample_weight=np.full(chunk.n_blocks, 2.0))
+    def weighted(factor):
+        def recode(chunk):
+            return dataclasses.replace(chunk, sample_weight=np.full(chunk.n_blocks, factor))
 
-    problem = StreamedProblem(case.structure, stream(case), recode=doubled)
+        return StreamedProblem(case.structure, stream(case), recode=recode)
+
+    first, problem = run(weighted(1.0), OneSlack()), weighted(2.0)
     with pytest.raises(InvalidData, match="other sample weights"):
         run(problem, OneSlack(), start=first.state)
 

@@ -127,7 +127,10 @@ def check_start(start: Arrays, belonging: Belonging) -> None:
 
 def fingerprint_of(belonging: Belonging, weights: bytes, solver: Solver | None) -> Fingerprint:
     """What a checkpoint must belong to: settings of the solver are part of it, tol is not."""
-    digests = belonging._asdict() | {"weights": weights, "solver": digest_of(solver)}
+    kind, settings = type(solver), {} if solver is None else vars(solver)
+    # A method that an object has of its own is no setting.
+    own = {name: value for name, value in settings.items() if not callable(getattr(kind, name, 0))}
+    digests = belonging._asdict() | {"weights": weights, "solver": digest_of(kind, own)}
     return {name: digest.hex() for name, digest in digests.items()}
 
 
