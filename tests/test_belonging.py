@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -572,6 +573,24 @@ def test_no_reader_gets_a_chunk_that_has_changed(rng):
         with pytest.raises(InvalidData, match=r"chunk 2 \(blocks 20 to 29\) in reading 3 than"):
             read(stream)
         assert not seen or seen == [0, 1]
+
+
+def test_recodings_count():
+    """The first chunk stays as it is."""
+
+    def problem(shift):
+        def recode(chunk):
+            return replace(chunk, y=(chunk.y + shift * (chunk.number > 0)) % 4)
+
+        case = STRUCTURES["multiclass"]
+        X, y = case.data()
+        parts = [(X[:5], y[:5]), (X[5:], y[5:])]
+        return StreamedProblem(case.structure, Stream(parts), recode=recode)
+
+    first = solve(problem(0), random_state=0)
+    assert solve(problem(0), start=first.state).certificate.passes == 0
+    with pytest.raises(InvalidData, match="belongs to other data: the data"):
+        solve(problem(1), start=first.state)
 
 
 def test_given_classes_are_part_of_a_stream():

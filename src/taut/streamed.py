@@ -55,7 +55,8 @@ class StreamedProblem(Problem):
     recode : callable, optional
         Turns a chunk into one whose targets and weights are those that the structure takes.
     recoding : bytes, optional
-        Tells recodings apart that the first blocks may not: checkpoints of another are refused.
+        Tells recodings apart that differ in the weights of blocks, and perhaps not in those of the
+        first: checkpoints of another are refused.
 
     Examples
     --------
@@ -121,11 +122,14 @@ class StreamedProblem(Problem):
     def belonging(self) -> Callable[[], Belonging]:
         """What dual variables of this problem belong to; the source tells which data it has read.
 
-        Of the recoding its code, and what it makes of the first chunk, are in it.
+        Of the recoding its code with what it has enclosed, and what it makes of the first chunk,
+        are in it.
         """
         structure, prior = self._law()
         recoding = replace(self.recode(self.source.head), sample_weight=None).add_to(Digest())
-        recoding.add(getattr(self.recode, "__code__", None))
+        # Those of the library keep the source and weights, which have digests of their own.
+        own = getattr(self.recode, "__module__", "").partition(".")[0] == "taut"
+        recoding.add(self.recode.__code__ if own else self.recode)
 
         def answer() -> Belonging:
             data = digest_of(self.source.digest, recoding.strict())
