@@ -410,7 +410,7 @@ def test_settings_that_are_functions(tmp_path, environment):
         check=True,
     )
     assert answer.stdout == "3 3\n"
-    with pytest.raises(InvalidFile, match="another run: the solver differ"):
+    with pytest.raises(InvalidFile, match="another run: it differs in solver"):
         solve(problem, MultiSample(sampler=other_labels), checkpoint=path)
 
 
@@ -502,7 +502,7 @@ def test_a_file_that_appears_is_not_overwritten(tmp_path):
         if record.iteration == 3:
             shutil.copy(foreign, path)
 
-    with pytest.warns(RuntimeWarning, match=r"could not be written \(.*another run: the weights"):
+    with pytest.warns(RuntimeWarning, match=r"could not be written \(.*: it differs in weights"):
         result = solve(problem, checkpoint=own, callbacks=[appear], tol=1e-8, random_state=0)
     assert result.certificate.status is Status.CONVERGED
     assert path.read_bytes() == foreign.read_bytes()
@@ -639,7 +639,7 @@ def test_rounds_belong_to_all_rows_and_weights(tmp_path, rng, streams):
     rounds = fit(X).rounds_["objective"]
     assert np.array_equal(fit(X).rounds_["objective"][:2], rounds[:2])
     for others in ({"X": turned}, {"X": X, "class_weight": {0: 1.0, 1: 1.5}}):
-        with pytest.raises(InvalidFile, match=r"another run: the (data|weights)"):
+        with pytest.raises(InvalidFile, match=r"another run: it differs in (data|weights)"):
             fit(**others)
 
 

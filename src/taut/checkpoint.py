@@ -117,9 +117,9 @@ class CheckpointFile:
             found = found if isinstance(found, dict) else {}
             differing = [name for name, own in self.fingerprint.items() if found.get(name) != own]
             raise InvalidFile(
-                f"{self.path} is the checkpoint of another run: the {' and the '.join(differing)} "
-                f"differ. Give another path, or delete the file to start anew; {_OWN_PATHS}. "
-                f"{LEAVE_OUT}"
+                f"{self.path} is the checkpoint of another run: it differs in "
+                f"{' and '.join(differing)}. Give another path, or delete the file to start anew; "
+                f"{_OWN_PATHS}. {LEAVE_OUT}"
             )
         self._stamp = stamp
         return arrays, meta
