@@ -24,7 +24,7 @@ from taut import Checkpoint, Problem, Regularizer, Status, StreamedProblem, solv
 from taut.data import Stream, open_shards, write_shards
 from taut.data.inflow import Inflow
 from taut.errors import CacheOverflow, InvalidData, InvalidFile
-from taut.solvers import DualCoordinate, OnlineCache, _cache
+from taut.solvers import DualCoordinate, OnlineCache
 from taut.structures import Chain, Scalar
 from test_solvers import dual_point
 
@@ -248,16 +248,16 @@ def small_runs():
     marks = [tuple(bits) for bits in tags.integers(2, size=(60, 2)).tolist()]
     examples = [(rows[k : k + 6], marks[k : k + 6]) for k in range(0, 60, 6)]
     return {
-        "scalar": (Problem(Scalar(), X, y, C), wide_stream(X, y), 110_000),
+        "scalar": (Problem(Scalar(), X, y, C), wide_stream(X, y), 150_000),
         "chain": (
             Problem(Chain(3), stacked, np.concatenate(labels), 0.05),
             Stream(parts, kind="sequences"),
-            95_000,
+            150_000,
         ),
         "tags": (
             Problem(FewOfMany(2), rows, marks, 0.05),
             Stream(examples, kind="examples"),
-            170_000,
+            180_000,
         ),
     }
 
@@ -278,7 +278,7 @@ class Audit:
 
     def __call__(self, record):
         state = self.state
-        assert state.nbytes <= self.solver._room(state)
+        assert state.nbytes <= state.room
         self.resting = max(self.resting, state.n_resting)
         ids = np.concatenate([[], *(segment.ids for segment in state.segments)])
         assert len(np.unique(ids)) == len(ids)
@@ -764,7 +764,7 @@ def test_merging_keeps_the_dual_point(dual_form, monkeypatch):
     assert len(state.segments) == 1
     assert_array_equal(state.segments[0].ids, ids)
     assert_same_totals(state, before)
-    monkeypatch.setattr(_cache, "_SMALL", 0)
+    monkeypatch.setattr(type(state.budget), "piece", lambda self, rest: 0)
     state.merge_small()
     assert_same_totals(state, before)
 

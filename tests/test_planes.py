@@ -179,12 +179,13 @@ def content(planes, i):
     )
 
 
+@pytest.mark.parametrize("how", [Planes.take, Planes.packed])
 @pytest.mark.parametrize("blocks", [[0], [3, 1], [4, 0, 2], [0, 1, 2, 3, 4]])
-def test_what_is_taken_can_be_put(blocks, rng):
+def test_what_is_taken_can_be_put(blocks, how, rng):
     sizes, counts = np.array([1, 3, 2, 3, 1]), [0, 9, 2, 30, 4]
     planes, blocks = filled(rng, sizes, counts), np.array(blocks)
     before = [content(planes, i) for i in range(5)]
-    taken = planes.take(blocks)
+    taken = how(planes, blocks)
     own = Planes(np.ones(len(blocks)), np.zeros(sizes[blocks].sum(), dtype=np.int32),
                  np.concatenate([[0], np.cumsum(sizes[blocks])]))  # fmt: skip
     own.arrays = taken
@@ -201,8 +202,27 @@ def test_what_is_taken_can_be_put(blocks, rng):
         append(fresh.arrays, i, np.zeros(sizes[i], dtype=np.int32), 0.0)
 
 
+def test_packed_planes_are_those_with_weight(rng):
+    planes, blocks = filled(rng, np.array([1, 3, 2]), [5, 0, 9]), np.array([2, 0])
+    before = [content(planes, i) for i in blocks]
+    for i, idle in ((0, [1, 5]), (2, [0, 4, 9])):
+        planes.arrays.coef[planes.arrays.places[i, SLOT] + idle] = 0.0
+    own = Planes(np.ones(2), np.zeros(3, dtype=np.int32), np.array([0, 2, 3]))
+    own.arrays = planes.packed(blocks)
+    for q, kept in enumerate([[0, 1, 2, 3, 5, 6, 7, 8], [0, 2, 3, 4]]):
+        coef, loss, labels, gram = before[q]
+        coef[0] = 0.0 if q == 0 else coef[0]
+        assert content(own, q) == (
+            [coef[k] for k in kept],
+            [loss[k] for k in kept],
+            [labels[k] for k in kept],
+            [[gram[k][j] for j in kept] for k in kept],
+        )
+
+
+@pytest.mark.parametrize("how", ["take", "packed"])
 @pytest.mark.parametrize("form", ["multiclass", "chain", "tags-plain"])
-def test_dual_variables_that_are_taken_can_be_put(form):
+def test_dual_variables_that_are_taken_can_be_put(form, how):
     """In all three forms: what is moved to another state adds up to the same."""
     case = STRUCTURES[form]
     problem, rng = case.problem(C=30.0), np.random.default_rng(0)
@@ -214,10 +234,10 @@ def test_dual_variables_that_are_taken_can_be_put(form):
     full, other, empty = (state.duals for state in states)
     some = np.arange(0, case.n_blocks, 2)
     rest = np.setdiff1d(np.arange(case.n_blocks), some)
-    other.put(rest, full.take(rest))
-    other.put(some[::-1], full.take(some[::-1]))
-    empty.put(some, other.take(some))
-    empty.put(rest, other.take(rest))
+    other.put(rest, getattr(full, how)(rest))
+    other.put(some[::-1], getattr(full, how)(some[::-1]))
+    empty.put(some, getattr(other, how)(some))
+    empty.put(rest, getattr(other, how)(rest))
     vectors = np.zeros((3, problem.data.size))
     for duals, U in zip((full, other, empty), vectors, strict=True):
         duals.add_vector(U)

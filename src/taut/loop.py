@@ -167,6 +167,8 @@ class Run:
                 if status is None:
                     if interrupted.is_set():
                         status = Status.INTERRUPTED
+                    elif report.exhausted:
+                        status = Status.OUT_OF_MEMORY
                     elif clock() >= deadline:
                         status = Status.TIME_LIMIT
                     elif self.iteration >= max_iter:

@@ -259,6 +259,27 @@ class Planes:
         """The planes of some blocks, in pools of their own."""
         return _assemble(len(blocks), [(np.arange(len(blocks)), self.arrays, blocks)])
 
+    def packed(self, blocks: np.ndarray) -> PlaneArrays:
+        """The truths and the planes with weight of some blocks, without room for more."""
+        old, own = self.arrays, self.arrays.places[blocks]
+        owner = np.repeat(np.arange(len(blocks)), own[:, N_PLANES])
+        slots = ranges(own[:, SLOT], own[:, N_PLANES])
+        q = slots - own[owner, SLOT]
+        kept = (q == 0) | (old.coef[slots] > 0.0)
+        owner, slots, q = owner[kept], slots[kept], q[kept]
+        count = np.bincount(owner, minlength=len(blocks))
+        places = _no_places(len(blocks))
+        places[:, N_PLANES], places[:, CAPACITY] = count, count
+        places[:, LABEL_SIZE] = own[:, LABEL_SIZE]
+        new = _pools(places, np.zeros(3, dtype=np.int64))
+        new.coef[:], new.loss[:] = old.coef[slots], old.loss[slots]
+        size = own[owner, LABEL_SIZE]
+        new.labels[:] = old.labels[ranges(own[owner, TEXT] + q * size, size)]
+        # Of each row of a Gram matrix the columns of the planes that are kept.
+        rows = np.repeat(own[owner, SQUARE] + q * own[owner, CAPACITY], count[owner])
+        new.gram[:] = old.gram[rows + q[ranges(places[owner, SLOT], count[owner])]]
+        return new
+
     def put(self, blocks: np.ndarray, arrays: PlaneArrays) -> None:
         """Let some blocks have the planes that `take` returned."""
         n = len(self.arrays.places)

@@ -196,6 +196,11 @@ class Room:
             self._vectors[key] = aligned_zeros(size, dtype)
         return self._vectors[key]
 
+    @property
+    def nbytes(self) -> int:
+        """Memory of all that were asked for."""
+        return sum(vector.nbytes for vector in self._vectors.values())
+
 
 class CompiledData:
     """A compiled structure bound to data: loops with its oracles inside, over batches of blocks.

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from taut.errors import InvalidData
 
-__all__ = ["as_bytes", "return_freed_memory", "size_of"]
+__all__ = ["as_bytes", "return_freed_memory", "return_large_arrays", "size_of"]
 
 _MMAP_THRESHOLD = -3  # glibc's number of the option
 _LARGE = 1 << 18  # bytes from which an array is worth pages of its own
@@ -81,7 +81,8 @@ def size_of(value: Any) -> int:
     Parameters
     ----------
     value : object
-        Arrays count with their data; containers and attributes are followed, each object once.
+        Arrays count with their data; containers and attributes are followed, each object once,
+        and so are arrays that begin at the same place.
 
     Returns
     -------
@@ -98,9 +99,11 @@ def size_of(value: Any) -> int:
     waiting = [value]
     while waiting:
         item = waiting.pop()
-        if id(item) in seen:
+        # Arrays by where their items are: several may be views of the same.
+        key = item.ctypes.data if isinstance(item, np.ndarray) and item.size else id(item)
+        if key in seen:
             continue
-        seen.add(id(item))
+        seen.add(key)
         if isinstance(item, np.ndarray):
             total += item.nbytes
             if item.dtype == object:
@@ -120,7 +123,7 @@ def size_of(value: Any) -> int:
 
 
 @functools.cache
-def return_freed_memory() -> None:
+def return_large_arrays() -> None:
     """Let the C library return large arrays to the system when they are freed.
 
     glibc keeps freed arrays below a size that it raises by itself, up to 32 MB: where arrays of
@@ -129,3 +132,9 @@ def return_freed_memory() -> None:
     """
     with contextlib.suppress(AttributeError, OSError, TypeError):
         ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _LARGE)
+
+
+def return_freed_memory() -> None:
+    """Let the C library return all pages that are free now, those between small arrays too."""
+    with contextlib.suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)

@@ -13,42 +13,25 @@ from collections.abc import Generator
 import numpy as np
 
 from taut.data.chunks import Chunk, concatenate, from_columns
-from taut.errors import InvalidData
+from taut.data.memory import return_freed_memory
+from taut.errors import CacheOverflow, InvalidData
+from taut.notices import warn_once
 from taut.solvers._block_ascent import CoordinateState
+from taut.solvers._budget import Budget
+from taut.solvers._segment import Segment
 from taut.solvers.base import Arrays, DualState
 from taut.solvers.dual_coordinate import DualCoordinate
 from taut.streamed import Part, StreamedProblem
 
-_SMALL = 4_000_000  # bytes of a segment below which it is merged with others
 _MANY = 16  # small segments that are worth being merged
 _GAIN = 0.9  # of the least gap so far, below which a round has gained something
 _FAR = 100.0  # times its losses: what a block is from a violation that need not be feared
+_OBJECT = 150  # bytes of an array without its items, and of a reference to it
 _RECENT = 0.2  # of the explored blocks: those whose gaps tell about the others
 _NUMBERS = (
     "passes", "position", "explored", "explored_in_pass", "optimising", "ended", "rounds", "scale",
     "primal", "excess", "n_seen", "n_left", "n_explored", "fresh_gap", "least_gap", "waited",
 )  # fmt: skip
-
-
-class Segment:
-    """Some kept blocks: their numbers in the source, ascending, their chunk, their dual state."""
-
-    def __init__(self, ids: np.ndarray, chunk: Chunk, state: CoordinateState) -> None:
-        self.ids = ids
-        self.chunk = chunk
-        self.state = state
-        given = chunk.columns().values()
-        own = (
-            array.nbytes
-            for array in state.duals.data.arrays()
-            if not any(np.may_share_memory(array, column) for column in given)
-        )
-        self._fixed = chunk.nbytes + sum(own) + 5 * ids.nbytes
-
-    @property
-    def nbytes(self) -> int:
-        """Memory of features, of what oracles need beside them, and of dual variables."""
-        return self._fixed + self.state.duals.nbytes
 
 
 class CacheState(DualState):
@@ -60,9 +43,12 @@ class CacheState(DualState):
         visits: DualCoordinate,
         w: np.ndarray,
         rng: np.random.Generator,
+        memory: int,
     ) -> None:
         self.problem = problem
         self.visits = visits
+        self.memory = memory
+        self.budget = Budget(problem, visits)
         self.w = w
         self.rng = rng
         self.segments: list[Segment] = []
@@ -87,6 +73,7 @@ class CacheState(DualState):
         self.rounds = 0  # of optimising, since it began
         self.least_gap = np.inf  # of the cache since then
         self.waited = 0  # rounds since it last fell by a tenth
+        self.overflows, self.n_dropped = 0, 0  # how often blocks were put to rest, and how many
 
     # What the loop asks for
 
@@ -120,10 +107,19 @@ class CacheState(DualState):
             segment.state.wake()
 
     def close(self):
-        """Stop reading, and the thread that reads ahead."""
+        """Stop reading, and the thread that reads ahead; say what did not fit."""
         reader, self.reader = self.reader, None
         if reader is not None:
             reader.close()
+        overflows, self.overflows = self.overflows, 0
+        if overflows:
+            warn_once(
+                f"the active blocks do not fit into memory={self.memory}: {overflows} times, "
+                f"features were dropped to be read again, of {self.n_dropped} blocks in all; raise "
+                "memory, or lower C",
+                CacheOverflow,
+            )
+        self.n_dropped = 0
 
     # Gaps
 
@@ -174,11 +170,18 @@ class CacheState(DualState):
     def nbytes(self) -> int:
         """Memory of everything that is kept."""
         rest = sum(
-            where.nbytes + sum(array.nbytes for array in arrays.values())
+            where.nbytes
+            + sum(array.nbytes for array in arrays.values())
+            + _OBJECT * (2 + len(arrays))
             for found in self.resting.values()
             for where, arrays in found
         )
         return rest + sum(segment.nbytes for segment in self.segments)
+
+    @property
+    def room(self) -> int:
+        """Memory for what is kept; it shrinks when w becomes one of float64."""
+        return self.budget.room(self.memory, self.w.dtype)
 
     def state_of(self, part: Part) -> CoordinateState:
         """Dual variables for the blocks of a part, all weight on the truths."""
@@ -251,21 +254,25 @@ class CacheState(DualState):
 
     def merge_small(self) -> None:
         """Stack small segments: visits in random order are best over many blocks."""
-        small = [s for s in self.segments if s.nbytes < _SMALL]
+        # Not all at once: while segments are stacked they are in memory twice.
+        largest = self.budget.piece(self.room)
+        small = [s for s in self.segments if s.nbytes < largest // 2]
         if len(small) < _MANY:
             return
-        self.segments = [s for s in self.segments if s.nbytes >= _SMALL]
-        # Not all at once: while segments are stacked they are in memory twice.
+        self.segments = [s for s in self.segments if s.nbytes >= largest // 2]
         group: list[Segment] = []
         while small:
             group.append(small.pop())
-            if not small or sum(segment.nbytes for segment in group) > _SMALL:
+            size = sum(segment.nbytes for segment in [*group, *small[-1:]])
+            if not small or size > largest:
                 self.segments.append(self._merged(group))
                 group = []
+        return_freed_memory()
 
     def _merged(self, segments: list[Segment]) -> Segment:
+        """One segment of some, which are taken out of the list: they need not stay."""
         if len(segments) == 1:
-            return segments[0]
+            return segments.pop()
         ids = np.concatenate([s.ids for s in segments])
         chunk = concatenate([s.chunk for s in segments])
         state = self.state_of(self.problem.bind(chunk))
@@ -275,6 +282,8 @@ class CacheState(DualState):
             state.duals.put(np.arange(first, last), segment.state.duals.take(own))
         state.take_over_all([s.state for s in segments])
         merged = Segment(ids, chunk, state)
+        segments.clear()
+        del segment, chunk, state
         rising = (np.diff(ids) > 0).all()
         return merged if rising else self._selected(merged, np.argsort(ids))
 
@@ -302,6 +311,8 @@ class CacheState(DualState):
                 segment = self._put_to_rest(segment, own)
             if len(segment.ids):
                 self.segments.append(segment)
+        del segment
+        return_freed_memory()
         return count
 
     def _put_to_rest(self, segment: Segment, own: np.ndarray) -> Segment:
@@ -314,7 +325,7 @@ class CacheState(DualState):
         for k in np.unique(owner[own]):
             mine = np.flatnonzero(own & (owner == k))
             where = segment.ids[mine] - firsts[k]
-            self.resting.setdefault(int(numbers[k]), []).append((where, duals.take(mine)))
+            self.resting.setdefault(int(numbers[k]), []).append((where, duals.packed(mine)))
         # What these blocks have of U: all of it, less what is left.
         self.resting_loss += duals.loss_sum
         duals.add_vector(self.resting_vector)

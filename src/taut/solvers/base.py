@@ -47,6 +47,8 @@ class PassReport:
         Whether visits gain nothing any more: in single precision their steps are lost in w.
     settled : bool
         Whether the method's own rule is met, whatever the gap: another pass would change nothing.
+    exhausted : bool
+        Whether there is no memory left to go on with.
     average : ndarray, optional
         The solver's own average of w, in the place of the loop's.
     """
@@ -61,6 +63,7 @@ class PassReport:
     restarts: bool = False
     stuck: bool = False
     settled: bool = False
+    exhausted: bool = False
     average: np.ndarray | None = None
 
 

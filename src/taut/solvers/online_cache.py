@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
 from collections.abc import Generator
 from dataclasses import dataclass
 from typing import ClassVar
@@ -14,10 +13,11 @@ import numpy as np
 from taut._lanes import aligned_zeros
 from taut.checks import check_number
 from taut.data.chunks import Chunk
-from taut.data.memory import as_bytes, return_freed_memory
-from taut.errors import CacheOverflow, InvalidData
+from taut.data.memory import as_bytes, return_large_arrays
+from taut.errors import InvalidData
 from taut.problem import Problem
 from taut.solvers._block_ascent import draw_seed
+from taut.solvers._budget import Budget
 from taut.solvers._cache import CacheState
 from taut.solvers.base import KeepGoing, PassReport, Solver
 from taut.solvers.dual_coordinate import DualCoordinate
@@ -25,8 +25,6 @@ from taut.streamed import Part, StreamedProblem
 
 _SECONDS = 1.0  # of exploring without a report
 _SETTLED = 0.2  # of `online_gap`: to what the cache is optimised within a pass
-_VECTORS = 8  # of the size of w, that a run keeps
-_CHUNKS = 6  # of a chunk's size, for buffers and what is being bound and copied
 _SLICE = 256  # blocks of one segment that are visited in a row
 _PATIENCE = 40  # rounds without gain, after which the cache is as good as it gets
 _PART = 0.1  # of what exploring found in a pass, to which the cache is optimised at its end
@@ -115,22 +113,52 @@ class OnlineCache(Solver[CacheState]):
 
     def init(self, problem: Problem, rng: np.random.Generator) -> CacheState:
         """An empty cache."""
-        return_freed_memory()
+        return_large_arrays()
         streamed = StreamedProblem.of(problem)
         w = aligned_zeros(streamed.data.size, streamed.data.dtype)
-        state = CacheState(streamed, DualCoordinate(), w, rng)
-        if self._room(state) <= 0:
-            least = as_bytes(self.memory) - self._room(state)
+        state = CacheState(streamed, DualCoordinate(), w, rng, as_bytes(self.memory))
+        if state.room <= 0:
+            budget = state.budget
             raise InvalidData(
-                f"memory = {self.memory!r} does not hold the vectors of {w.size} weights and the "
-                f"buffers for reading: give at least {least + least // 10} bytes"
+                f"memory = {self.memory!r} does not hold the vectors of {w.size} weights "
+                f"({budget.vectors(w.dtype)} bytes) and the buffers for reading: give at least "
+                f"{budget.least} bytes, {budget.duals} of which are for dual variables"
             )
         return state
 
-    def _room(self, state: CacheState) -> int:
-        """Bytes for the cache."""
-        fixed = _VECTORS * 8 * state.w.size + _CHUNKS * state.problem.source.head.nbytes
-        return as_bytes(self.memory) - fixed
+    @staticmethod
+    def least_memory(problem: Problem) -> int:
+        """The smallest `memory` that suffices for a problem, whatever its blocks turn out to be.
+
+        It holds all vectors of the size of w, the buffers for reading, and the dual variables of
+        all blocks; not their features, which are then read again in each pass. Less may do where
+        many blocks have no weight in the end, and a run that finds that it does not ends with
+        `Status.OUT_OF_MEMORY`. Structures whose blocks gather many labels may need more.
+
+        Parameters
+        ----------
+        problem : Problem
+            Such as a `taut.StreamedProblem`. Where the number of its blocks is not known, their
+            dual variables are left out.
+
+        Returns
+        -------
+        int
+            Bytes.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from taut import StreamedProblem
+        >>> from taut.data import Stream
+        >>> from taut.solvers import OnlineCache
+        >>> from taut.structures import Scalar
+        >>> parts = [(np.ones((100, 5)), np.ones(100)), (-np.ones((100, 5)), -np.ones(100))]
+        >>> least = OnlineCache.least_memory(StreamedProblem(Scalar(), Stream(parts)))
+        >>> OnlineCache(memory=least).memory == least
+        True
+        """
+        return Budget(StreamedProblem.of(problem), DualCoordinate()).least
 
     def pass_(
         self, problem: Problem, state: CacheState, stiffness: float, keep_going: KeepGoing
@@ -162,7 +190,7 @@ class OnlineCache(Solver[CacheState]):
 
     def _explore(self, state: CacheState, stiffness: float, keep_going: KeepGoing) -> PassReport:
         """Visit blocks that are not in the cache, until there is enough to optimise."""
-        began, movement, calls = time.perf_counter(), 0.0, 0
+        began, movement, calls, exhausted = time.perf_counter(), 0.0, 0, False
         if state.scale < 0.0:  # once: the clock must not decide when the cache is optimised
             state.scale = abs(state.primal)
         reader = self._reader(state)
@@ -180,7 +208,9 @@ class OnlineCache(Solver[CacheState]):
             )
             state.keep(chunk, fresh, self._reach(state))
             state.position += 1
-            self._fit_into_memory(state)
+            exhausted = not self._fit_into_memory(state)
+            if exhausted:
+                break
             if state.explored > self.online_gap * max(state.scale, abs(state.loss_sum)):
                 state.optimising = True
                 break
@@ -189,7 +219,10 @@ class OnlineCache(Solver[CacheState]):
         if state.optimising:
             state.merge_small()
             state.begin_rounds()
-        return PassReport(state.cached_gap, movement, False, calls, over=False, recentre=False)
+        return PassReport(
+            state.cached_gap, movement, False, calls, over=False, recentre=False,
+            exhausted=exhausted,
+        )  # fmt: skip
 
     def _optimise(self, state: CacheState, stiffness: float, keep_going: KeepGoing) -> PassReport:
         """One pass over the cache; whether there is another depends on the gap that it finds."""
@@ -201,16 +234,20 @@ class OnlineCache(Solver[CacheState]):
             (k, start) for k, s in enumerate(sweeps) for start in range(0, len(s.order), _SLICE)
         ]
         visited, whole = [0] * len(states), True
+        free = state.room - state.nbytes
         for q in state.rng.permutation(len(slices)):
             k, _ = slices[q]
             part = sweeps[k].order[visited[k] : visited[k] + _SLICE]
+            free += states[k].duals.nbytes
             states[k].visit(part, sweeps[k], stiffness)
+            free -= states[k].duals.nbytes
             visited[k] += len(part)
-            whole = keep_going()
+            whole = keep_going() and free >= 0  # planes that were found may have outgrown it
             if not whole:
                 break
         ends = zip(states, sweeps, visited, strict=True)
         reports = [state.visits.end(*end) for end in ends]
+        del states, sweeps
         movement = sum(report.movement for report in reports)
         calls = sum(report.oracle_calls for report in reports)
         exact = all(report.complete for report in reports)
@@ -222,13 +259,13 @@ class OnlineCache(Solver[CacheState]):
         if done:
             state.optimising, state.explored, state.scale = False, 0.0, -1.0
             state.forget_useless(self._reach(state), _IDLE)
-        self._fit_into_memory(state)  # planes that were found may have outgrown it
+        exhausted = not self._fit_into_memory(state)
         over = done and state.ended
         if over:  # within a pass the report is about the cache, which alone is optimised
             gap += state.unseen_gap
         return PassReport(
             gap, movement, over, calls, over=over, averages=state.ended,
-            restarts=state.ended and state.rounds == 1, stuck=done and stuck,
+            restarts=state.ended and state.rounds == 1, stuck=done and stuck, exhausted=exhausted,
         )  # fmt: skip
 
     def _target(self, state: CacheState) -> float:
@@ -241,26 +278,16 @@ class OnlineCache(Solver[CacheState]):
 
     def _reach(self, state: CacheState) -> float:
         """How near to a violation a kept block must be; when it is full, only weight counts."""
-        filled = 2.0 * state.nbytes / self._room(state)
+        filled = 2.0 * state.nbytes / max(state.room, 1)
         return self.reach * max(1.0 / max(filled, 1e-6) - 1.0, 0.0)
 
-    def _fit_into_memory(self, state: CacheState) -> None:
-        room = self._room(state)
-        if state.nbytes <= room:
-            return
-        state.forget_useless(0.0, 0.0)
-        excess = state.nbytes - room
-        if excess <= 0:
-            return
-        count = state.rest(excess + int(_FREED * room))
-        warnings.warn(
-            f"the active blocks do not fit into memory={self.memory!r}: the features of {count} "
-            "were dropped and are read again in the next pass; raise memory, or lower C",
-            CacheOverflow,
-            stacklevel=2,
-        )
+    @staticmethod
+    def _fit_into_memory(state: CacheState) -> bool:
+        """Drop features until the rest fits; False if the dual variables alone do not."""
+        room = state.room
         if state.nbytes > room:
-            raise InvalidData(
-                f"memory = {self.memory!r} does not hold the dual variables of "
-                f"{state.n_kept + state.n_resting} blocks ({state.nbytes} bytes): raise it"
-            )
+            state.forget_useless(0.0, 0.0)
+        while state.nbytes > room and state.segments:
+            state.overflows += 1
+            state.n_dropped += state.rest(state.nbytes - room + int(_FREED * room))
+        return state.nbytes <= room

@@ -155,9 +155,13 @@ class BlockDual(ABC):
     def take(self, blocks: np.ndarray) -> Arrays:
         """The dual variables of some blocks, as named arrays."""
 
+    def packed(self, blocks: np.ndarray) -> Arrays:
+        """The same in as little memory as possible."""
+        return self.take(blocks)
+
     @abstractmethod
     def put(self, blocks: np.ndarray, arrays: Arrays) -> None:
-        """Let some blocks have the dual variables that `take` returned."""
+        """Let some blocks have the dual variables that `take` or `packed` returned."""
 
     @property
     @abstractmethod
@@ -212,7 +216,14 @@ class PlaneDual(BlockDual):
         return self.planes.used()
 
     def take(self, blocks):
-        return dict(self.planes.take(blocks)._asdict())
+        return self._named(self.planes.take(blocks))
+
+    def packed(self, blocks):
+        return self._named(self.planes.packed(blocks))
+
+    def _named(self, planes: PlaneArrays) -> Arrays:
+        """Planes that were taken, with all that belongs to them, as named arrays."""
+        return dict(planes._asdict())
 
     def put(self, blocks, arrays):
         self.planes.put(blocks, PlaneArrays(*(arrays[name] for name in PlaneArrays._fields)))

@@ -144,8 +144,8 @@ class PythonDual(PlaneDual):
         super().restore(arrays, factor)
         self.psi = _unpacked(arrays)
 
-    def take(self, blocks):
-        arrays = super().take(blocks)
+    def _named(self, planes):
+        arrays = super()._named(planes)
         # Beyond the planes that are there, labels are those of planes that were dropped.
         numbers = [k for k in np.unique(arrays["labels"]).tolist() if k in self.psi]
         return arrays | _packed({0: self.psi[0]} | {k: self.psi[k] for k in numbers})
