@@ -36,8 +36,8 @@ from taut.errors import CacheOverflow, NotConverged
 from taut.solvers import OnlineCache
 from timing import markdown, write_json
 
-BUDGETS = ("50MB", "80MB", "130MB")
-MEGABYTES = 400  # of each set
+BUDGETS = ("50MB", "70MB", "100MB")
+MEGABYTES = 300  # of each set
 WARM = 0.6  # megabytes of the set that is compiled with
 FLIPPED, FLIPPED_IN_CHAINS = 0.2, 0.01  # shares of labels that are wrong
 COLUMNS, WORDS, WIDTH = 20_000, 100, 100  # sparse features, their non-zeros per row, dense features
@@ -204,7 +204,7 @@ def main() -> None:
     arguments.add_argument("--kinds", nargs="+", default=list(KINDS), choices=list(KINDS))
     arguments.add_argument("--dtypes", nargs="+", default=["float32", "float64"])
     arguments.add_argument("--budgets", nargs="+", default=list(BUDGETS), help="such as 50MB")
-    arguments.add_argument("--passes", type=int, default=3)
+    arguments.add_argument("--passes", type=int, default=2)
     arguments.add_argument("--results", type=Path, default=RESULTS)
     arguments.add_argument("--train", nargs=2, type=Path, help=argparse.SUPPRESS)
     options = arguments.parse_args()

@@ -20,10 +20,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from cases import STRUCTURES
 from own_structures import Tags
 from reference import dual, primal, solve_qp
-from taut import Checkpoint, Problem, Regularizer, Status, StreamedProblem, solve
+from taut import BinarySVM, Checkpoint, Problem, Regularizer, Status, StreamedProblem, solve
 from taut.data import Stream, open_shards, write_shards
 from taut.data.inflow import Inflow
-from taut.errors import CacheOverflow, InvalidData, InvalidFile
+from taut.errors import CacheOverflow, InvalidData, InvalidFile, NotConverged
 from taut.solvers import DualCoordinate, OnlineCache
 from taut.structures import Chain, Scalar
 from test_solvers import dual_point
@@ -346,13 +346,74 @@ def test_a_large_memory_does_not_warn(small):
 def test_too_little_memory_is_refused():
     X, y, C = wide_problem()
     problem = StreamedProblem(Scalar(), wide_stream(X, y), C)
-    with pytest.raises(InvalidData, match=r"memory = 5000 does not hold the vectors of 30 weights"):
+    least = OnlineCache.least_memory(problem)
+    message = (
+        rf"memory = 5000 does not hold the vectors of 30 weights \(1920 bytes\).*at least {least}"
+    )
+    with pytest.raises(InvalidData, match=message):
         run(problem, OnlineCache(5000))
-    message = "give at least (\\d+) bytes"
-    with pytest.raises(InvalidData, match=message) as caught:
-        run(problem, OnlineCache("5kB"))
-    least = int(str(caught.value).split("at least ")[1].split()[0])
-    OnlineCache(least).init(problem, np.random.default_rng(0))
+
+
+def shards_of(path, dtype, n=400):
+    X, y, C = wide_problem(n)
+    source = write_shards(path, X.astype(dtype), y, chunk_size=8000)
+    return StreamedProblem(Scalar(), source, C)
+
+
+def test_the_least_memory_is_enough(tmp_path):
+    """For all dual variables, though for hardly any features."""
+    problem = shards_of(tmp_path / "set", np.float64)
+    least = OnlineCache.least_memory(problem)
+    with pytest.warns(CacheOverflow):
+        result = run(problem, OnlineCache(least), tol=1e-2)
+    assert result.certificate.status is Status.CONVERGED
+    assert state_of(result).n_resting > 100
+    memory = Problem(Scalar(), *wide_problem()[:2], C=problem.C)
+    assert_allclose(memory.primal(result.w), result.certificate.primal, rtol=1e-9)
+
+
+def test_single_precision_needs_less():
+    X, y, C = wide_problem()
+    least = [
+        OnlineCache.least_memory(StreamedProblem(Scalar(), wide_stream(X.astype(dtype), y), C))
+        for dtype in (np.float32, np.float64)
+    ]
+    assert least[0] < 0.8 * least[1]
+
+
+def test_overflows_are_told_of_once(small):
+    _problem, streamed, solver = small
+    with pytest.warns(CacheOverflow, match=r"\d+ times, .* of \d+ blocks in all") as caught:
+        run(streamed, solver, tol=1e-4)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+
+
+def test_a_run_out_of_memory_ends_with_its_best_model():
+    """Dual variables alone outgrow the budget: what was learned by then is certified."""
+    X, y, C = wide_problem(4000)
+    problem = StreamedProblem(Scalar(), wide_stream(X, y), C)
+    budget = OnlineCache().init(problem, np.random.default_rng(0)).budget
+    enough = OnlineCache.least_memory(problem)
+    solver = OnlineCache(enough - budget.duals // 2)
+    with pytest.warns(CacheOverflow):
+        result = run(problem, solver, tol=1e-4)
+    certificate = result.certificate
+    assert certificate.status is Status.OUT_OF_MEMORY
+    assert "raise memory, or lower C" in certificate.message
+    assert certificate.exact
+    memory = Problem(Scalar(), X, y, C)
+    assert_allclose(memory.primal(result.w), certificate.primal, rtol=1e-9)
+    assert certificate.dual <= run(memory, DualCoordinate(), tol=1e-3).certificate.primal
+
+
+def test_an_estimator_warns_when_it_runs_out_of_memory(monkeypatch):
+    monkeypatch.setattr(OnlineCache, "_fit_into_memory", lambda self, state: False)
+    X, y, _C = wide_problem()
+    with pytest.warns(NotConverged, match="outgrown the solver's memory.*best model so far"):
+        model = BinarySVM(solver=OnlineCache("50MB"), tol=1e-6).fit(wide_stream(X, y > 0))
+    assert model.certificate_.status is Status.OUT_OF_MEMORY
+    assert len(model.predict(X)) == len(X)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from taut.data.memory import return_freed_memory
 from taut.errors import CacheOverflow, InvalidData
 from taut.notices import warn_once
 from taut.solvers._block_ascent import CoordinateState
-from taut.solvers._budget import Budget
+from taut.solvers._budget import Budget, resting_size
 from taut.solvers._segment import Segment
 from taut.solvers.base import Arrays, DualState
 from taut.solvers.dual_coordinate import DualCoordinate
@@ -26,7 +26,6 @@ from taut.streamed import Part, StreamedProblem
 _MANY = 16  # small segments that are worth being merged
 _GAIN = 0.9  # of the least gap so far, below which a round has gained something
 _FAR = 100.0  # times its losses: what a block is from a violation that need not be feared
-_OBJECT = 150  # bytes of an array without its items, and of a reference to it
 _RECENT = 0.2  # of the explored blocks: those whose gaps tell about the others
 _NUMBERS = (
     "passes", "position", "explored", "explored_in_pass", "optimising", "ended", "rounds", "scale",
@@ -169,13 +168,7 @@ class CacheState(DualState):
     @property
     def nbytes(self) -> int:
         """Memory of everything that is kept."""
-        rest = sum(
-            where.nbytes
-            + sum(array.nbytes for array in arrays.values())
-            + _OBJECT * (2 + len(arrays))
-            for found in self.resting.values()
-            for where, arrays in found
-        )
+        rest = sum(resting_size(*entry) for found in self.resting.values() for entry in found)
         return rest + sum(segment.nbytes for segment in self.segments)
 
     @property
