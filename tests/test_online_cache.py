@@ -11,6 +11,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -379,6 +380,31 @@ def test_single_precision_needs_less():
         for dtype in (np.float32, np.float64)
     ]
     assert least[0] < 0.8 * least[1]
+
+
+@pytest.mark.parametrize("kind", ["rows", "chains"])
+def test_all_that_is_allocated_is_within_the_budget(kind, tmp_path):
+    """Buffers, copies and temporary arrays too, at any moment of a run that overflows."""
+    if kind == "rows":
+        X, y, _C = wide_problem(20_000)
+        problem = StreamedProblem(
+            Scalar(), write_shards(tmp_path / "set", X, y, chunk_size=200_000)
+        )
+    else:
+        source = write_shards(tmp_path / "set", *wide_chains(4000), chunk_size=200_000)
+        problem = StreamedProblem(Chain(3), source)
+    memory = OnlineCache.least_memory(problem) + 500_000
+    options = {"tol": 0.3, "max_iter": 2, "random_state": 0}
+    with pytest.warns(CacheOverflow):
+        solve(problem, OnlineCache(memory), **options)  # compiled and imported by now
+    tracemalloc.start()
+    try:
+        with pytest.warns(CacheOverflow):
+            solve(problem, OnlineCache(memory), **options)
+        _now, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert 0.5 * memory < most < memory
 
 
 def test_overflows_are_told_of_once(small):
