@@ -41,6 +41,7 @@ from taut.regularizer import Regularizer
 from taut.result import Certificate, History, Record, Result, Round, Rounds, Status, relative
 from taut.solvers import Solver
 from taut.solving import fingerprint_of, solve
+from taut.stored import Stored, check, number, restore_generator
 from taut.streamed import StreamedProblem
 
 #: What the certificate of an alternation is about.
@@ -377,24 +378,31 @@ class _Alternation:
             "random": self.rng.bit_generator.state,
             "history": self.history.to_dict(),
             "rounds": self.rounds.to_dict(),
-            "certificate": self.certificate.to_dict(),
             "numbers": {name: str(getattr(self, name)) for name in _NUMBERS},
         }
         return {"w": self.w}, meta
 
     def resume(self, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> None:
-        """Go on from a snapshot."""
+        """Go on from a snapshot.
+
+        Its certificate cannot be proved again, because the dual variables of a round are not kept:
+        one more round, which begins at w, gives one.
+
+        Raises
+        ------
+        InvalidData
+            The snapshot is none.
+        """
+        check(arrays, {"w": Stored("f8", (self.problem.n_features,))})
         self.w = arrays["w"]
         self.problem = self.latent.at(self.w)
         self.objective = self.problem.primal(self.w)
-        self.rng.bit_generator.state = meta["random"]
         self.history = History.from_dict(meta["history"])
         self.rounds = Rounds.from_dict(meta["rounds"])
-        certificate = Certificate.from_dict(meta["certificate"])
-        # A gap that is too large by now, under another tol or max_iter, asks for one more round.
-        self.certificate = certificate if certificate.relative_gap <= self.tol else None
-        for name, value in meta["numbers"].items():
-            setattr(self, name, type(getattr(self, name))(value))
+        for name in _NUMBERS:
+            kind = type(getattr(self, name))
+            setattr(self, name, number(meta["numbers"][name], kind, name, 0.0))
+        restore_generator(self.rng, meta["random"])
 
 
 _NUMBERS = ("before", "oracle_calls", "seconds")

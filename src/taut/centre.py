@@ -25,6 +25,7 @@ import math
 import numpy as np
 
 from taut.quadratic import Quadratic
+from taut.stored import check, require, vector
 
 #: Squared move of a pass over the summed squared moves of its visits, where kappa is left alone.
 _GOOD_ALIGNMENT = (0.25, 1.0)
@@ -133,6 +134,9 @@ class MovingCentre:
 
     def resume(self, z: np.ndarray, U: np.ndarray, settings: dict[str, float]) -> None:
         """Go on from z, U and `settings()`."""
+        check({"centre": z, "U": U}, {"centre": vector(len(self.z)), "U": vector(len(self.U))})
+        for name in ("kappa", "wanted", "passes", "waited"):
+            require(math.isfinite(settings[name]), f"{name} of the centre is not finite")
         self.z[:] = z
         self.U[:] = U
         for name in _SETTINGS:

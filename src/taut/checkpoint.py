@@ -137,10 +137,11 @@ class CheckpointFile:
             return
         try:
             run.resume(*saved)
-        except (KeyError, TypeError) as error:
+        except (AttributeError, InvalidData, KeyError, TypeError) as error:
             raise InvalidFile(
-                f"{self.path} is a checkpoint in a form that this version of taut does not read "
-                f"({error!r}): give another path, or delete the file to start anew"
+                f"{self.path} is no checkpoint of such a run, or one in a form that this version "
+                f"of taut does not read ({error}): give another path, or delete the file to start "
+                "anew"
             ) from error
 
     def due(self) -> bool:

@@ -7,16 +7,27 @@ The header's ``__metadata__`` holds ``format``, ``version``, ``kind``, ``meta`` 
 import hashlib
 import json
 import os
+import re
 import secrets
-from collections.abc import Iterable, Mapping
+import shutil
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from types import ModuleType
+from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from .checks import as_path
 from .errors import InvalidData, InvalidFile, InvalidType, MissingFolder
+
+fcntl: ModuleType | None
+try:
+    import fcntl
+except ImportError:  # not a Unix system
+    fcntl = None
 
 __all__ = ["decode_label", "decode_nested", "encode_label", "encode_nested", "read", "write"]
 
@@ -80,11 +91,10 @@ def write(
     # Wide items first: every tensor then starts at a multiple of its item size.
     arrays.sort(key=lambda item: (-item[1].itemsize, item[0]))
     header = _header(kind, _canonical(meta), arrays)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
-    try:
+    with temporary_for(path, lambda temporary: temporary.open("xb").close()) as temporary:
         # Not safetensors.numpy.save_file: it orders the header at random, so that equal models
         # differ in bytes, and turns a full disk or a missing folder into its own exception.
-        with open(temporary, "xb") as file:
+        with open(temporary, "wb") as file:
             file.write(len(header).to_bytes(8, "little"))
             file.write(header)
             for _, array in arrays:
@@ -92,9 +102,6 @@ def write(
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
     _sync_folder(path.parent)
 
 
@@ -130,15 +137,19 @@ def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, np.ndarray]
     taut.errors.InvalidFile: ...notes.txt is not a complete safetensors file...
     """
     path = as_path("path", path)
-    size = os.stat(path).st_size
-    if not os.path.isfile(path):
+    status = os.stat(path)
+    if not stat.S_ISREG(status.st_mode):
         _refuse(path, "is not a regular file", f"pass the path of a {kind} file")
-    if size == 0:
+    if status.st_size == 0:
         _refuse(path, "is empty", "copy or save it again")
     try:
         with safe_open(path, framework="numpy") as file:
             header = file.metadata() or {}
             text = _check_header(path, kind, header)
+            for name in file.keys():  # noqa: SIM118
+                dtype = file.get_slice(name).get_dtype()
+                if dtype not in _DTYPES.values():
+                    _refuse(path, f"has a tensor of type {dtype}", "save it again with taut")
             tensors = {name: file.get_tensor(name) for name in sorted(file.keys())}
     except SafetensorError as error:
         _refuse(
@@ -311,8 +322,8 @@ def _check_header(path: str | os.PathLike[str], kind: str, header: dict[str, str
     if header.get("format") != FORMAT:
         _refuse(path, "was not written by taut", f"pass a {kind} file that taut has saved")
     version = header.get("version", "")
-    if not (version.isascii() and version.isdigit() and int(version) >= 1):
-        _refuse(path, f"has the unknown version {version!r}", "save it again with taut")
+    if not re.fullmatch("[1-9][0-9]{0,8}", version):
+        _refuse(path, f"has the unknown version {version!r:.50}", "save it again with taut")
     if int(version) > VERSION:
         _refuse(
             path,
@@ -332,6 +343,88 @@ def _refuse(path: str | os.PathLike[str], fault: str, remedy: str) -> NoReturn:
 
 def _not_json(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not JSON")
+
+
+@contextmanager
+def temporary_for(path: Path, make: Callable[[Path], object]) -> Iterator[Path]:
+    """A file or folder beside `path` in which to write what shall appear there as a whole.
+
+    It is locked while this process works on it, and removed if that fails. What processes that were
+    killed have left is not locked any more, and is removed first.
+
+    Parameters
+    ----------
+    path : Path
+    make : callable
+        Makes an empty file or folder at the path that it is given.
+    """
+    _remove_left(path)
+    temporary, lock = _locked(path, make)
+    try:
+        yield temporary
+    except BaseException:
+        _remove(temporary)
+        raise
+    finally:
+        if lock is not None:
+            os.close(lock)
+
+
+def _locked(path: Path, make: Callable[[Path], object]) -> tuple[Path, int | None]:
+    """A new temporary, and the descriptor that holds its lock, where there are locks."""
+    while True:
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+        make(temporary)
+        if fcntl is None:
+            return temporary, None
+        try:
+            lock = os.open(temporary, os.O_RDONLY)
+        except FileNotFoundError:
+            continue  # another process took it for one that was left, before it was locked
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        except OSError:  # a file system without locks: nobody will take it for one that was left
+            return temporary, lock
+        if temporary.exists():
+            return temporary, lock
+        os.close(lock)
+
+
+def _remove_left(path: Path) -> None:
+    """Remove the temporaries of `path` that no process holds."""
+    if fcntl is None:
+        return
+    name = re.compile(re.escape(f".{path.name}.") + r"[0-9a-f]{16}\.tmp")
+    for other in [entry for entry in os.listdir(path.parent) if name.fullmatch(entry)]:
+        temporary = path.with_name(other)
+        try:
+            lock = os.open(temporary, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _remove(temporary)
+        except OSError:
+            pass  # it is in use, or somebody else's
+        finally:
+            os.close(lock)
+
+
+def _remove(temporary: Path) -> None:
+    if temporary.is_dir():
+        shutil.rmtree(temporary, ignore_errors=True)
+    else:
+        temporary.unlink(missing_ok=True)
+
+
+def open_regular(path: Path, remedy: str) -> BinaryIO:
+    """Open a file for reading, unbuffered; what is none, such as a pipe, is refused at once."""
+    flags = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(path, os.O_RDONLY | flags)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        _refuse(path, "is not a regular file", remedy)
+    return open(descriptor, "rb", buffering=0)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -20,12 +20,14 @@ import numpy as np
 
 from taut._jit import helper, kernel, view
 from taut._lanes import aligned_zeros, prefetch
+from taut.stored import Stored, check, check_totals, require
 
 _FIRST_CAPACITY = 4
 
 #: The columns of `PlaneArrays.places`; two more make a row a cache line.
 N_PLANES, CAPACITY, SLOT, SQUARE, TEXT, LABEL_SIZE = range(6)
 _COLUMNS = 8
+_MOST_ROOM, _LARGEST = 2**24, 2**48  # of a block, and of places that a file may name
 
 
 class PlaneArrays(NamedTuple):
@@ -255,6 +257,45 @@ class Planes:
         everything = np.arange(len(places))
         self.arrays = _assemble(len(places), [(everything, self.arrays, everything)], spare)
 
+    @staticmethod
+    def check(arrays: dict[str, np.ndarray], weight: np.ndarray, sizes: np.ndarray) -> Planes:
+        """Planes of blocks of these weights and sizes of labels, unless the arrays are none.
+
+        Each block has room of its own within the pools, and coefficients >= 0 that sum to its
+        weight. Labels and losses are not looked at.
+        """
+        n = len(weight)
+        numbers = Stored("f8", (None,))
+        check(
+            arrays,
+            {
+                "places": Stored("i8", (n, _COLUMNS), 0, _LARGEST),
+                "coef": numbers,
+                "loss": Stored("f8", arrays["coef"].shape),
+                "gram": numbers,
+                "labels": Stored("i4", (None,)),
+                "free": Stored("i8", (2, 3), 0, _LARGEST),
+            },
+        )
+        planes = Planes.__new__(Planes)
+        planes.arrays = PlaneArrays(*(arrays[name] for name in PlaneArrays._fields))
+        places, free = planes.arrays.places, planes.arrays.free
+        count, room = places[:, N_PLANES], places[:, CAPACITY]
+        require((count >= 1) & (count <= room) & (room <= _MOST_ROOM), "planes are miscounted")
+        require(places[:, LABEL_SIZE] == sizes, "planes have labels of other sizes")
+        lengths = [len(getattr(planes.arrays, names[0])) for _, names in _POOLS]
+        require((free[0] <= free[1]) & (free[1] <= lengths), "pools have no such free space")
+        for (column, _), need, end in zip(_POOLS, _needs(places).T, free[0], strict=True):
+            start = places[:, column]
+            order = np.argsort(start, kind="stable")
+            ends = (start + need)[order]
+            require(ends <= np.append(start[order][1:], end), "planes overlap")
+        blocks, slots = planes._live()
+        coef = planes.arrays.coef[slots]
+        require(coef >= 0.0, "dual variables are negative")
+        check_totals(np.bincount(blocks, coef, minlength=n), weight)
+        return planes
+
     def take(self, blocks: np.ndarray) -> PlaneArrays:
         """The planes of some blocks, in pools of their own."""
         return _assemble(len(blocks), [(np.arange(len(blocks)), self.arrays, blocks)])
@@ -316,6 +357,17 @@ class Planes:
         blocks, places = self._live()
         sums = np.bincount(blocks, self.arrays.coef[places], minlength=len(weight))
         self.arrays.coef[self.arrays.places[:, SLOT]] += np.maximum(weight - sums, 0.0)
+
+    def slots(self) -> np.ndarray:
+        """The places of the coefficients and losses of all planes."""
+        return self._live()[1]
+
+    def live_labels(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Block, number within it, and place of the first integer of each plane's label."""
+        blocks, slots = self._live()
+        places = self.arrays.places[blocks]
+        number = slots - places[:, SLOT]
+        return blocks, number, places[:, TEXT] + number * places[:, LABEL_SIZE]
 
     def _live(self) -> tuple[np.ndarray, np.ndarray]:
         """Block and slot of each plane."""

@@ -12,6 +12,8 @@ from typing import Any, ClassVar, NamedTuple, Self, SupportsIndex, overload
 
 import numpy as np
 
+from taut.stored import check_types, require
+
 #: What a certificate is about unless it says otherwise.
 THE_OBJECTIVE = "the objective"
 
@@ -151,7 +153,8 @@ class Certificate:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Certificate:
-        """The inverse of `to_dict`."""
+        """The inverse of `to_dict`; refuses what it cannot have made."""
+        check_types(cls, values)
         return cls(**values | {"status": Status[values["status"]]})
 
 
@@ -277,11 +280,17 @@ class History:
     def from_dict(cls, columns: dict[str, list]) -> Self:
         """The inverse of `to_dict`, whatever the order of the columns."""
         names = [column.name for column in fields(cls.row)]
+        lengths = {len(columns[name]) for name in names if isinstance(columns[name], list)}
+        columns_agree = all(isinstance(columns[name], list) for name in names)
+        require(columns_agree and len(lengths) == 1, f"columns of {cls.__name__} do not agree")
         rows = zip(*(columns[name] for name in names), strict=True)
         values: Iterator[list[Any]] = (
             [math.inf if value is None else value for value in row] for row in rows
         )
-        return cls([cls.row(**dict(zip(names, row, strict=True))) for row in values])
+        found = [dict(zip(names, row, strict=True)) for row in values]
+        for record in found:
+            check_types(cls.row, record)
+        return cls([cls.row(**record) for record in found])
 
 
 class Rounds(History):

@@ -19,10 +19,12 @@ from taut._lanes import aligned_zeros
 from taut.binding.compiled import CompiledData
 from taut.binding.plain import PythonData
 from taut.planes import ranges
+from taut.stored import Stored, check, require
 from taut.structures._mined import LOSS, SQUARE, Mined, MinedData, pair_of
 from taut.structures.scalar import Scalar
 
 Arrays = dict[str, np.ndarray]
+_ROUNDING = 1e-6  # relative, of losses and squares that are computed again
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +180,31 @@ class _CompiledLabels(MinedLabels):
         return {name: getattr(self, name) for name in ("owner", "offsets", "pairs", "points")}
 
     def restored(self, arrays):
-        return replace(self, **arrays)
+        blocks = self.data.blocks
+        check(arrays, {"owner": Stored("i8", (None,), 0, self.data.n_blocks - 1)})
+        owner = arrays["owner"]
+        n, sizes = len(owner), np.diff(blocks.offsets)[owner]
+        offsets = np.append(0, np.cumsum(2 * sizes))
+        check(
+            arrays,
+            {
+                "offsets": Stored("i8", (n + 1,)),
+                "pairs": Stored("i4", (offsets[-1],)),
+                "points": Stored("f8", (n, 2)),
+            },
+        )
+        require(arrays["offsets"] == offsets, "mined labels are of other sizes")
+        given = replace(self, **{name: arrays[name] for name in self.arrays()})
+        labels = given.pairs[ranges(offsets[:-1] + sizes, sizes)]
+        truths = given.pairs[ranges(offsets[:-1], sizes)]
+        require(truths == blocks.truth[ranges(blocks.offsets[owner], sizes)], "truths are others")
+        if n:
+            valid = self.data.structure.valid_labels(blocks, owner, labels)
+            require(valid, "mined labels are none that their blocks can have")
+        found = replace(given, points=np.empty((n, 2)))._measured()
+        near = np.abs(found.points - given.points) <= _ROUNDING * (1.0 + np.abs(found.points))
+        require(near, "mined labels have losses of others")
+        return given
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,6 +269,22 @@ class _PlainLabels(MinedLabels):
         return {"owner": self.owner, "loss": self.loss} | psi
 
     def restored(self, arrays):
+        n, last = len(arrays["owner"]), self.data.n_features - 1
+        size = len(arrays["psi_data"])
+        check(
+            arrays,
+            {
+                "owner": Stored("i8", (n,), 0, self.data.n_blocks - 1),
+                "loss": Stored("f8", (n,)),
+                "psi_data": Stored("f8", (size,)),
+                "psi_indices": Stored("i4 i8", (size,), 0, last),
+                "psi_indptr": Stored("i4 i8", (n + 1,), 0, size),
+            },
+        )
+        ends = arrays["psi_indptr"]
+        require(
+            ends[0] == 0 and ends[-1] == size and (np.diff(ends) >= 0).all(), "psi have no ends"
+        )
         shape = len(arrays["owner"]), self.data.n_features
         parts = (arrays["psi_data"], arrays["psi_indices"], arrays["psi_indptr"])
         return replace(

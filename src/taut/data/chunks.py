@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -15,10 +16,12 @@ from taut.data.arrays import Checked, Matrix, offsets_of
 from taut.data.memory import size_of
 from taut.digest import Digest
 from taut.errors import InvalidData
+from taut.stored import Stored, check, require
 
-__all__ = ["Chunk", "as_csr", "concatenate", "from_columns", "stack"]
+__all__ = ["Chunk", "as_csr", "check_columns", "concatenate", "from_columns", "stack"]
 
 _POINTERS = ("indptr", "offsets")
+_COLUMNS = ("X", "data", "indices", *_POINTERS, "y", "sample_weight", "margin")
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,6 +257,59 @@ def from_columns(columns: dict[str, np.ndarray], number: int, first: int, n_feat
     else:
         X = as_csr(rest.pop("data"), rest.pop("indices"), rest.pop("indptr"), n_features)
     return Chunk(number, first, X, **rest)
+
+
+def check_columns(columns: dict[str, np.ndarray], n_features: int) -> None:
+    """Refuse arrays from a file that are not what `Chunk.columns` gives.
+
+    Compiled code reads them without bounds checks.
+
+    Raises
+    ------
+    InvalidData
+        Shapes do not agree, or values are not finite or out of range.
+    """
+    for name, array in columns.items():
+        require(array.ndim == 1 + (name == "X"), f"{name} has shape {array.shape}")
+        require(name in _COLUMNS, f"{name!r:.50} is no column")
+        if array.dtype.kind == "f":
+            require(np.isfinite(array), f"{name} has values that are not finite")
+    if "X" in columns:
+        check(columns, {"X": Stored("f4 f8", (None, n_features))})
+        rows = len(columns["X"])
+    else:
+        data, indptr = columns["data"], columns["indptr"]
+        check(
+            columns,
+            {
+                "data": Stored("f4 f8", (None,)),
+                "indices": Stored("i4", data.shape, 0, n_features - 1),
+                "indptr": Stored("i8", (None,), 0),
+            },
+        )
+        _check_pointers("indptr", indptr, len(data), 0)
+        rows = len(indptr) - 1
+        # Columns rise within each row, as canonical CSR has it.
+        rises = np.diff(columns["indices"]) > 0
+        starts = indptr[1:-1]
+        rises[starts[(starts > 0) & (starts < len(data))] - 1] = True
+        require(rises, "indices do not rise within their rows")
+    n = rows
+    if "offsets" in columns:
+        check(columns, {"offsets": Stored("i8", (None,), 0)})
+        _check_pointers("offsets", columns["offsets"], rows, 1)
+        n = len(columns["offsets"]) - 1
+    if "y" in columns:
+        require(len(columns["y"]) in (n, rows), f"y has {len(columns['y'])} targets")
+    for name, low in (("sample_weight", 0.0), ("margin", -math.inf)):
+        if name in columns:
+            check(columns, {name: Stored("f8", (n,), low)})
+
+
+def _check_pointers(name: str, pointers: np.ndarray, end: int, step: int) -> None:
+    """Refuse pointers that do not rise, by `step` at least, from 0 to `end`."""
+    require(len(pointers) > 1 and pointers[0] == 0 and pointers[-1] == end, f"{name} miss the ends")
+    require(np.diff(pointers) >= step, f"{name} do not rise")
 
 
 def as_csr(

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from taut import files
+from taut.stored import require
 
 __all__ = [
     "FORMAT",
@@ -25,6 +26,7 @@ __all__ = [
     "VERSION",
     "Column",
     "check_file",
+    "check_header",
     "columns",
     "npy_header",
     "read_header",
@@ -38,6 +40,7 @@ UNITS = ("blocks", "rows", "values")
 REMEDY = "copy the folder again, or write it again with write_shards"
 
 _NPY_BYTES = 128
+_MOST = 2**48  # of anything that is counted
 _TARGETS = {"float": "<f8", "int": "<i8", "label": "<i4"}
 
 
@@ -99,6 +102,58 @@ def columns(header: dict[str, Any]) -> list[Column]:
     return found
 
 
+def check_header(header: dict[str, Any]) -> None:
+    """Refuse a header whose parts do not agree.
+
+    The chunks of a shard follow one another without holes from its beginning to its end.
+
+    Raises
+    ------
+    InvalidData
+        A field is of another type or range, or chunks, shards and sums do not agree.
+    """
+    require(header["kind"] in ("dense", "csr"), f"kind = {header['kind']!r:.50}")
+    require(header["dtype"] in ("<f4", "<f8"), f"dtype = {header['dtype']!r:.50}")
+    ragged, sparse = header["ragged"], header["kind"] == "csr"
+    for name in ("ragged", "sample_weight", "margin"):
+        require(type(header[name]) is bool, f"{name} = {header[name]!r:.50}")
+    require(header["y"] is None or header["y"] in _TARGETS, f"y = {header['y']!r:.50}")
+    require(header["y_per"] in ("blocks", "rows")[: 1 + ragged], f"y_per = {header['y_per']!r:.50}")
+    require(_is_count(header["n_features"], 1), f"n_features = {header['n_features']!r:.50}")
+    classes = header["classes"]
+    require((header["y"] == "label") == isinstance(classes, list), "targets and classes disagree")
+    shards, chunks = header["shards"], header["chunks"]
+    require(isinstance(shards, list) and isinstance(chunks, list) and chunks, "there are no chunks")
+    totals = [dict.fromkeys(UNITS, 0)]
+    number = 0
+    for entry in chunks:
+        require(entry["shard"] in (number, number + 1), "chunks are not in the order of shards")
+        if entry["shard"] != number:
+            number += 1
+            totals.append(dict.fromkeys(UNITS, 0))
+        sizes = {}
+        for unit in UNITS:
+            start, stop = entry[unit]
+            require(_is_count(start) and _is_count(stop), f"{unit} are no counts")
+            require(start == totals[-1][unit] <= stop, f"{unit} of chunks overlap or have holes")
+            sizes[unit], totals[-1][unit] = stop - start, stop
+        require(sizes["blocks"] >= 1, "a chunk has no blocks")
+        alike = sizes["rows"] >= sizes["blocks"] if ragged else sizes["rows"] == sizes["blocks"]
+        require(alike and (sparse or sizes["values"] == 0), "blocks, rows and values disagree")
+    # Not their sums alone: True equals 1, and is no count.
+    for counts in shards:
+        require([*counts] and all(_is_count(counts[unit]) for unit in UNITS), "no sizes of a shard")
+    held = [{unit: counts[unit] for unit in UNITS} for counts in shards]
+    require(held == totals, "chunks and shards do not agree")
+    for unit in UNITS:
+        total, given = sum(counts[unit] for counts in held), header[f"n_{unit}"]
+        require(_is_count(given) and given == total, f"n_{unit} = {given!r:.50} instead of {total}")
+
+
+def _is_count(value: Any, low: int = 0) -> bool:
+    return type(value) is int and low <= value <= _MOST
+
+
 def npy_header(column: Column, n: int) -> bytes:
     """The head of an ``.npy`` file of n items: always as long, so that it can be written last."""
     text = (
@@ -134,7 +189,8 @@ def read_header(folder: Path) -> dict[str, Any]:
     os.stat(folder)
     path = folder / HEADER
     try:
-        text = path.read_bytes()
+        with files.open_regular(path, REMEDY) as file:
+            text = file.read()
     except (FileNotFoundError, NotADirectoryError):
         files._refuse(
             folder,
@@ -166,8 +222,8 @@ def check_file(folder: Path, column: Column, shard: int, n: int) -> None:
     """Refuse a file that does not look as `n` items of a column do."""
     path = folder / column.file(shard)
     try:
-        size = os.stat(path).st_size
-        with open(path, "rb") as file:
+        with files.open_regular(path, REMEDY) as file:
+            size = os.fstat(file.fileno()).st_size
             head = file.read(_NPY_BYTES)
     except OSError as error:
         files._refuse(path, f"cannot be read ({error.strerror})", REMEDY)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-import secrets
-import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -49,7 +47,8 @@ def write_shards(
     """Write training data to a folder from which it can be read chunk by chunk.
 
     Everything is checked here, once. The folder appears complete or not at all; a process that is
-    killed leaves at most a hidden folder ``.name.*.tmp`` beside it, which can be deleted.
+    killed leaves at most a hidden folder ``.name.*.tmp`` beside it, which the next write to the
+    same path removes.
 
     Parameters
     ----------
@@ -112,17 +111,12 @@ def write_shards(
     else:
         total = _estimate(X)
         chunks = _slices(parts, X, y, lengths, sample_weight, margin, size)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
-    temporary.mkdir()
-    try:
+    with files.temporary_for(path, Path.mkdir) as temporary:
         with _bar(verbose, total) as advance:
             header = _write(temporary, parts, words, rechunk(chunks, size), limit, advance)
         files._sync_folder(temporary)
         _refuse_existing(path)
         os.rename(temporary, path)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
     files._sync_folder(path.parent)
     _log.info("wrote %d blocks in %d chunks to %s", header["n_blocks"], len(header["chunks"]), path)
     return open_shards(path)

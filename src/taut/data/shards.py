@@ -6,15 +6,14 @@ import hashlib
 import os
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import ExitStack, closing
-from io import FileIO
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from taut import files
-from taut.data.chunks import Chunk, from_columns, stack
+from taut.data.chunks import Chunk, check_columns, from_columns, stack
 from taut.data.labels import sort_classes
 from taut.data.shard_format import (
     HEADER,
@@ -22,17 +21,20 @@ from taut.data.shard_format import (
     UNITS,
     Column,
     check_file,
+    check_header,
     columns,
     read_header,
 )
 from taut.data.source import Source, read_ahead
 from taut.data.targets import find_classes
 from taut.errors import InvalidData
+from taut.stored import Stored, check, require
 
 __all__ = ["Shards", "open_shards"]
 
 _HINTS = 4  # chunks that the system is told of before they are read
 _ALIGNMENT = 64
+_POINTED = {"indptr": "values", "offsets": "rows"}  # what pointers count
 
 Stamp = tuple[int, int, int]  # of a file: time of the last change, size, inode
 
@@ -45,8 +47,9 @@ def open_shards(path: str | os.PathLike[str], *, verify: bool = True) -> Shards:
     path : path-like
     verify : bool, default=True
         Whether to compare each chunk with its checksum when it is read for the first time.
-        Without it, damage within files goes unnoticed. Chunks of files that change after they were
-        opened are compared in any case.
+        Without it, damage to values goes unnoticed. Indices, counts and whether numbers are finite
+        are checked in any case, and chunks of files that change after they were opened are compared
+        with their checksums.
 
     Returns
     -------
@@ -109,13 +112,15 @@ class Shards(Source):
         self.path = Path(path).absolute()
         header = read_header(self.path)
         try:
+            check_header(header)
             self._set_up(header)
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-            files._refuse(self.path / HEADER, f"has an incomplete header ({error!r})", REMEDY)
+            files._refuse(self.path / HEADER, f"has a header that makes no sense ({error})", REMEDY)
         for shard, sizes in enumerate(self._shards):
             for column in self._columns:
                 check_file(self.path, column, shard, column.count(sizes))
-        self._unread = np.full(self.n_chunks, bool(verify))
+        self._verify = bool(verify)
+        self._unread = np.ones(self.n_chunks, dtype=bool)
         # Files that another program writes to are noticed by these, and then verified again.
         self._stamps = {
             (column.name, shard): _stamp(os.stat(self.path / column.file(shard)))
@@ -138,8 +143,6 @@ class Shards(Source):
         entries = header["chunks"]
         self.n_chunks = len(entries)
         self._shard_of = np.array([entry["shard"] for entry in entries])
-        if set(self._shard_of.tolist()) != set(range(len(self._shards))):
-            raise ValueError("chunks and shards do not agree")
         # First and last of each chunk within its shard: (n_chunks, unit, 2).
         self._ranges = np.array([[entry[unit] for unit in UNITS] for entry in entries])
         self._checksums = [bytes.fromhex(entry["sha256"]) for entry in entries]
@@ -156,6 +159,7 @@ class Shards(Source):
         if self._target == "label":
             labels = [files.decode_label(label) for label in header["classes"]]
             self._classes, self._places = sort_classes(np.fromiter(labels, dtype=object))
+            require(len(set(labels)) == len(labels) > 0, "classes are there twice, or none are")
             self._found = True
 
     def __repr__(self) -> str:
@@ -267,6 +271,9 @@ class Shards(Source):
                 for start in range(0, n, step):
                     part = np.empty(min(step, n - start), dtype=column.dtype)
                     opened.read(column, shard, start, part.view(np.uint8))
+                    if not np.isfinite(part).all():
+                        path = self.path / column.file(shard)
+                        files._refuse(path, "has targets that are not finite", REMEDY)
                     yield part
 
     def _read(
@@ -290,7 +297,7 @@ class Shards(Source):
         for column in self._columns:
             start, stop = ranges[UNITS.index(column.unit)]
             try:
-                file = os.open(self.path / column.file(shard), os.O_RDONLY)
+                file = os.open(self.path / column.file(shard), os.O_RDONLY | os.O_NONBLOCK)
             except OSError:
                 return  # reading it will say what is wrong
             try:
@@ -332,12 +339,15 @@ class Shards(Source):
     def _finished(self, read: Iterable[tuple[int, dict[str, np.ndarray]]]) -> Iterator[Chunk]:
         """Chunks of arrays that were read, checked if they have not been before."""
         for number, arrays in read:
-            if self._unread[number]:
+            if self._unread[number] and self._verify:
                 self._check(number, arrays)
             for column in self._columns:
                 if column.pointer:
                     array = arrays[column.name]
-                    array -= array[0]
+                    array -= self._ranges[number, UNITS.index(_POINTED[column.name]), 0]
+            if self._unread[number]:
+                self._check_content(number, arrays)
+                self._unread[number] = False
             if self._places is not None:
                 arrays["y"] = self._places[arrays["y"]]
             yield from_columns(arrays, number, int(self._firsts[number]), self.n_features)
@@ -356,7 +366,16 @@ class Shards(Source):
                 "SHA-256",
                 REMEDY,
             )
-        self._unread[number] = False
+
+    def _check_content(self, number: int, arrays: dict[str, np.ndarray]) -> None:
+        """Refuse a chunk that compiled code must not see, whatever its checksum is."""
+        try:
+            check_columns(arrays, self.n_features)
+            if self._places is not None:
+                codes = Stored("i4", (None,), 0, len(self._places) - 1)
+                check(arrays, {"y": codes})
+        except InvalidData as error:
+            files._refuse(self.path, f"makes no sense in chunk {number} ({error})", REMEDY)
 
 
 class _Files:
@@ -365,7 +384,7 @@ class _Files:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._shard = -1
-        self._opened: dict[str, FileIO] = {}
+        self._opened: dict[str, BinaryIO] = {}
         self._stack = ExitStack()
 
     def __enter__(self) -> _Files:
@@ -386,12 +405,12 @@ class _Files:
         try:
             file = self._opened.get(column.name)
             if file is None:
-                file = open(self._folder / column.file(shard), "rb", buffering=0)  # noqa: SIM115
+                file = files.open_regular(self._folder / column.file(shard), REMEDY)
                 self._opened[column.name] = self._stack.enter_context(file)
             file.seek(column.offset(start))
             rest = into.data
             while len(rest):
-                n = file.readinto(rest)
+                n = file.readinto(rest)  # type: ignore[attr-defined]
                 if not n:
                     raise OSError(0, "it has become shorter since it was opened")
                 rest = rest[n:]

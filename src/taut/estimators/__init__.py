@@ -85,10 +85,10 @@ def load(path: str | os.PathLike, **parameters: Any) -> Any:
     """
     tensors, meta = files.read(path, storage.KIND)
     name = meta.get("class")
-    if name not in ESTIMATORS:
+    if not isinstance(name, str) or name not in ESTIMATORS:
         raise InvalidFile(
-            f"{path} holds a model of class {name!r}, which this version of taut does not have: "
-            "update taut"
+            f"{path} holds a model of class {name!r:.50}, which this version of taut does not "
+            "have: update taut"
         )
     if issubclass(ESTIMATORS[name], HasStructure) and "structure" not in parameters:
         raise InvalidFile(
@@ -102,8 +102,8 @@ def load(path: str | os.PathLike, **parameters: Any) -> Any:
         )
     try:
         return storage.restored(ESTIMATORS[name], tensors, meta, parameters)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, MemoryError, TypeError, ValueError) as error:
         raise InvalidFile(
-            f"{path} holds a {name} in a form that this version of taut cannot read ({error!r}): "
-            "update taut, or save it again"
+            f"{path} holds a {name} that makes no sense, or in a form that this version of taut "
+            f"cannot read ({error!r}): update taut, or save it again"
         ) from error

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
-from typing import Any
+from numbers import Integral, Real
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,9 +14,11 @@ from taut import files
 from taut.errors import InvalidFile, InvalidType
 from taut.result import Certificate, History, Rounds
 from taut.solvers import SOLVERS, Solver
+from taut.stored import check_types, require
 
 KIND = "model"
 _NOT_SAVED = ("callbacks", "checkpoint", "structure")
+_WIDEST = 2**20  # bytes of a label
 
 
 def save(model: Any, path: str | os.PathLike) -> None:
@@ -39,12 +43,135 @@ def save(model: Any, path: str | os.PathLike) -> None:
 def restored(
     cls: Any, tensors: dict[str, np.ndarray], meta: dict[str, Any], parameters: dict[str, Any]
 ) -> Any:
-    """The estimator that `save` was given; `parameters` are those that shall differ."""
+    """The estimator that `save` was given; `parameters` are those that shall differ.
+
+    Raises
+    ------
+    InvalidData
+        The fitted attributes are none that this class's `fit` makes, or do not agree.
+    """
     saved = {name: _decode(value, tensors) for name, value in meta["parameters"].items()}
+    forbidden = saved.keys() & set(_NOT_SAVED)
+    require(not forbidden, f"{forbidden} are not stored")
     model = cls(**saved | parameters)
-    for name, value in meta["fitted"].items():
-        setattr(model, name, _decode(value, tensors))
+    fitted = {name: _decode(value, tensors) for name, value in meta["fitted"].items()}
+    _check_fitted(cls.__name__, fitted)
+    vars(model).update(fitted)
     return model
+
+
+Shape = tuple[int | str, ...]
+
+
+class Weights(NamedTuple):
+    """Finite numbers; lengths with the same name are equal in all attributes of a model."""
+
+    shape: Shape
+
+    def look_at(self, name: str, value: Any) -> tuple[tuple[int, ...], Shape]:
+        """Refuse what is none; the shape that it has, and the one that it must have."""
+        numbers = isinstance(value, np.ndarray) and value.dtype.kind in "fi"
+        require(numbers and np.isfinite(value).all(), f"{name} are no finite numbers")
+        return value.shape, self.shape
+
+
+class Labels(NamedTuple):
+    """Labels, none twice."""
+
+    shape: Shape
+
+    def look_at(self, name: str, value: Any) -> tuple[tuple[int, ...], Shape]:
+        """As of `Weights`."""
+        require(isinstance(value, np.ndarray), f"{name} are no labels")
+        require(len(set(value.ravel().tolist())) == value.size, f"{name} has labels twice")
+        return value.shape, self.shape
+
+
+class Value(NamedTuple):
+    """An object of this type; a number is in the range, an integer may be a length by its name."""
+
+    type: Any
+    low: float = -math.inf
+    length: Shape = ()
+
+    def look_at(self, name: str, value: Any) -> tuple[tuple[int, ...], Shape]:
+        """As of `Weights`."""
+        fits = isinstance(value, self.type) and not isinstance(value, bool)
+        require(fits, f"{name} is of type {type(value).__name__}")
+        if self.type in (Real, Integral):
+            require(self.low <= value < math.inf, f"{name} = {value!r:.50}")
+        return (value,) * len(self.length), self.length
+
+
+Form = Weights | Labels | Value
+
+_TRAINED: dict[str, Form] = {
+    "certificate_": Value(Certificate),
+    "history_": Value(History),
+    "n_iter_": Value(Integral, 0),
+}
+_COLUMNS: dict[str, Form] = {"n_features_in_": Value(Integral, 1, ("features",))}
+_SCORES: dict[str, Form] = {
+    "coef_": Weights(("classes", "features")),
+    "classes_": Labels(("classes",)),
+}
+_COSTS: dict[str, Form] = {"cost_": Weights(("classes", "classes"))}
+_INTERCEPTS: dict[str, Form] = {"intercept_": Weights(("classes",))}
+_LATENT: dict[str, Form] = {"rounds_": Value(Rounds)}
+_TWO: dict[str, Form] = {
+    "coef_": Weights((1, "features")),
+    "intercept_": Weights((1,)),
+    "classes_": Labels((2,)),
+}
+_PAIRS: dict[str, Form] = {"pairwise_": Weights(("edge features", "ties"))}
+
+#: The fitted attributes of each estimator, beside those that all have.
+FITTED: dict[str, dict[str, Form]] = {
+    "BinarySVM": _COLUMNS | _TWO,
+    "MulticlassSVM": _COLUMNS | _SCORES | _INTERCEPTS | _COSTS,
+    "RegressionSVM": _COLUMNS | {"coef_": Weights(("features",)), "intercept_": Weights((1,))},
+    "ChainSVM": _COLUMNS
+    | _SCORES
+    | {
+        "transition_": Weights(("classes", "classes")),
+        "start_": Weights(("classes",)),
+        "end_": Weights(("classes",)),
+    },
+    "TreeSVM": _COLUMNS | _SCORES | _PAIRS,
+    "GraphSVM": _COLUMNS | _SCORES | _PAIRS,
+    "RankSVM": _COLUMNS | {"coef_": Weights(("features",))},
+    "StructuredSVM": {"coef_": Weights(("joint features",))},
+    "LatentSVM": _COLUMNS | _TWO | _LATENT,
+    "LatentStructuredSVM": {"coef_": Weights(("joint features",))} | _LATENT,
+    "LatentMulticlassSVM": _COLUMNS | _SCORES | _INTERCEPTS | _COSTS | _LATENT,
+}
+
+#: Those that a fit may leave out, or that come later.
+_OPTIONAL: dict[str, Form] = {
+    "feature_names_in_": Labels(("features",)),
+    "temperature_": Value(Real, 0.0),
+    "latent_": Weights(("bags",)),
+}
+
+
+def _check_fitted(name: str, fitted: dict[str, Any]) -> None:
+    """Refuse attributes that are not those of an estimator, and shapes that do not agree."""
+    forms = _TRAINED | FITTED[name]
+    missing = sorted(forms.keys() - fitted.keys())
+    require(not missing, f"{missing} are missing")
+    unknown = sorted(fitted.keys() - forms.keys() - _OPTIONAL.keys())
+    require(not unknown, f"{unknown!r:.100} are no attributes of a fitted {name}")
+    lengths: dict[str, int] = {}
+    for attribute, value in fitted.items():
+        form = (forms | _OPTIONAL)[attribute]
+        shape, wanted = form.look_at(attribute, value)
+        require(len(shape) == len(wanted), f"{attribute} has shape {shape}")
+        for length, what in zip(shape, wanted):
+            expected = lengths.setdefault(what, length) if isinstance(what, str) else what
+            require(
+                length == expected and length >= 1,
+                f"{attribute} has shape {shape}, expected {wanted} with {lengths}",
+            )
 
 
 def _encode(name: str, value: Any, tensors: dict[str, np.ndarray]) -> dict[str, Any]:
@@ -103,7 +230,16 @@ def _decode(item: dict[str, Any], tensors: dict[str, np.ndarray]) -> Any:
 def _labels(item: dict[str, Any], tensors: dict[str, np.ndarray]) -> np.ndarray:
     # Not np.array, which would make a matrix of labels that are tuples.
     labels = np.fromiter(map(files.decode_label, item["labels"]), dtype=object)
-    return labels.astype(item["dtype"])
+    dtype = np.dtype(item["dtype"])
+    text = dtype.kind == "U" and all(isinstance(label, str) for label in labels)
+    require(dtype.kind == "O" or (text and dtype.itemsize <= _WIDEST), f"labels of dtype {dtype}")
+    return labels.astype(dtype)
+
+
+def _solver(item: dict[str, Any], tensors: dict[str, np.ndarray]) -> Solver:
+    cls, settings = SOLVERS[item["solver"]], item["settings"]
+    check_types(cls, settings)
+    return cls(**settings)
 
 
 _DECODERS: dict[str, Callable[[dict[str, Any], dict[str, np.ndarray]], Any]] = {
@@ -112,6 +248,6 @@ _DECODERS: dict[str, Callable[[dict[str, Any], dict[str, np.ndarray]], Any]] = {
     "certificate": lambda item, _: Certificate.from_dict(item["certificate"]),
     "history": lambda item, _: History.from_dict(item["history"]),
     "rounds": lambda item, _: Rounds.from_dict(item["rounds"]),
-    "solver": lambda item, _: SOLVERS[item["solver"]](**item["settings"]),
+    "solver": _solver,
     "value": lambda item, _: files.decode_nested(item["value"]),
 }

@@ -20,8 +20,10 @@ from taut.problem import Problem
 from taut.solvers._block_duals import BlockDual
 from taut.solvers._turns import Pace, shuffle
 from taut.solvers.base import Arrays, DualState, KeepGoing, PassReport, Solver
+from taut.stored import Stored, check, require, vector
 
 _NEVER = 2**62  # a pass that does not come
+_LONGEST = 2**48  # more passes than any run has
 USED_UP = 1.0 - 1e-6  # share of a block's weight from which the truth has nothing left
 
 
@@ -138,8 +140,26 @@ class CoordinateState(DualState):
         }
         return own | self.duals.arrays()
 
+    def check(self, arrays: Arrays) -> None:
+        """Refuse what no run over these blocks can have left."""
+        n, weight = len(self.gap), self.duals.weight
+        check(
+            arrays,
+            {
+                "w": vector(len(self.w)),
+                "gap": Stored("f8", (n,), 0.0, infinite=True),
+                "interval": Stored("i8", (n,), 1, _LONGEST),
+                "due": Stored("i8", (n,), -1, _NEVER),
+                "counters": Stored("f8", (4,), high=_LONGEST),
+            },
+        )
+        require(arrays["counters"][[0, 2, 3]] >= 0.0, "counters are negative")
+        require(arrays["due"][weight == 0.0] == _NEVER, "blocks without weight are due")
+        self.duals.check(arrays, weight)
+
     def restore(self, arrays: Arrays) -> None:
         """Go on exactly where `arrays` were taken."""
+        self.check(arrays)
         if arrays["w"].dtype != self.w.dtype:
             self.widen()
         for name in ("w", "gap", "interval", "due"):
@@ -166,6 +186,8 @@ class CoordinateState(DualState):
                 "form; start from a solve with the same solver, or from nothing (warm_start=False)"
             )
         old = arrays["weight"]
+        check(arrays, {"weight": Stored("f8", self.duals.weight.shape, 0.0)})
+        self.duals.check(arrays, old)
         growth = self.duals.weight / np.where(old > 0.0, old, 1.0)
         self.duals.restore(arrays, np.ones(len(old)))
         at_bound = self.duals.used() >= USED_UP * old

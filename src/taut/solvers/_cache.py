@@ -9,10 +9,11 @@ read again. Blocks without weight are forgotten.
 from __future__ import annotations
 
 from collections.abc import Generator
+from contextlib import closing
 
 import numpy as np
 
-from taut.data.chunks import Chunk, concatenate, from_columns
+from taut.data.chunks import Chunk, check_columns, concatenate, from_columns
 from taut.data.memory import return_freed_memory
 from taut.errors import CacheOverflow, InvalidData
 from taut.notices import warn_once
@@ -21,8 +22,10 @@ from taut.solvers._budget import Budget, resting_size
 from taut.solvers._segment import Segment
 from taut.solvers.base import Arrays, DualState
 from taut.solvers.dual_coordinate import DualCoordinate
+from taut.stored import Stored, check, require, vector
 from taut.streamed import Part, StreamedProblem
 
+_ROUNDING = 1e-6  # relative, of sums that are made again
 _MANY = 16  # small segments that are worth being merged
 _GAIN = 0.9  # of the least gap so far, below which a round has gained something
 _FAR = 100.0  # times its losses: what a block is from a violation that need not be feared
@@ -352,6 +355,12 @@ class CacheState(DualState):
 
     def restore(self, arrays):
         """Go on exactly where `arrays` were taken."""
+        size = Stored("f8", (len(_NUMBERS),), -1.0, infinite=True)
+        check(arrays, {"w": vector(len(self.w)), "numbers": size})
+        check(arrays, {"order": Stored("i8", (None,), 0, (self.problem.source.n_chunks or 0) - 1)})
+        finite = np.array([isinstance(getattr(self, name), int) for name in _NUMBERS])
+        require(np.isfinite(arrays["numbers"][finite]), "counts are not finite")
+        require(np.isin(np.bincount(arrays["order"]), [0, 1]), "the order has a chunk twice")
         self._restore_blocks(arrays)
         if arrays["w"].dtype != self.w.dtype:
             self.widen()
@@ -376,27 +385,68 @@ class CacheState(DualState):
             self.resting, self.resting_vector, self.resting_loss = {}, None, 0.0
 
     def _restore_blocks(self, arrays: Arrays, hot: bool = False) -> None:
+        check(arrays, {"chunks": Stored("i8", (None, 2), 0), "resting_loss": Stored("f8", ())})
         self.firsts = {int(k): int(first) for k, first in arrays["chunks"]}
         self.resting_loss = float(arrays["resting_loss"])
         self.resting_vector = arrays.get("resting_vector")
+        if self.resting_vector is not None:
+            check(arrays, {"resting_vector": Stored("f8", (len(self.w),))})
         self.segments = [self._restored(own, hot) for own in _grouped(arrays, "segment")]
         self.resting = {}
-        for number in sorted(
-            {int(name.split(".")[1]) for name in arrays if name[:8] == "resting."}
-        ):
-            self.resting[number] = [
-                (own.pop("where"), own) for own in _grouped(arrays, f"resting.{number}")
-            ]
+        for number in sorted(self.firsts):
+            found = [(own.pop("where"), own) for own in _grouped(arrays, f"resting.{number}")]
+            if found:
+                self.resting[number] = found
+        self._check_blocks()
+
+    def _check_blocks(self) -> None:
+        """Refuse blocks that are there twice, or whose chunks and sums are others.
+
+        By a reading, where there can be one; otherwise nothing of them is ever used again.
+        """
+        found: list[np.ndarray] = [segment.ids for segment in self.segments]
+        for number, groups in self.resting.items():
+            for where, _ in groups:
+                check({"where": where}, {"where": Stored("i8", (None,), 0)})
+                found.append(self.firsts[number] + where)
+        ids = np.concatenate([np.empty(0, np.int64), *found])
+        require(len(np.unique(ids)) == len(ids), "blocks are kept twice")
+        if not self.problem.repeatable:
+            return
+        loss, U = 0.0, np.zeros(len(self.w))
+        seen = set()
+        source = self.problem.source
+        with closing(source.chunks(sorted(self.firsts) if source.random_access else None)) as read:
+            for chunk in read:
+                if chunk.number not in self.firsts:
+                    continue
+                seen.add(chunk.number)
+                require(self.firsts[chunk.number] == chunk.first, "chunks begin elsewhere")
+                for where, arrays in self.resting.get(chunk.number, []):
+                    require((np.diff(where) > 0).all() and where[-1] < chunk.n_blocks, "no blocks")
+                    state = self.state_of(self.problem.bind(chunk.take(where)))
+                    state.duals.check(arrays, state.duals.weight)
+                    state.duals.put(np.arange(len(where)), arrays)
+                    loss += state.duals.sum_up(U)
+        require(seen == self.firsts.keys(), "there are no such chunks")
+        claimed = 0.0 if self.resting_vector is None else self.resting_vector
+        near = np.abs(claimed - U) <= _ROUNDING * (1.0 + np.abs(U).max(initial=0.0))
+        near &= abs(self.resting_loss - loss) <= _ROUNDING * (1.0 + abs(loss))
+        require(near, "the dual variables of resting blocks have other sums")
 
     def _restored(self, arrays: Arrays, hot: bool) -> Segment:
         ids = arrays.pop("ids")
+        check({"ids": ids}, {"ids": Stored("i8", (None,), 0)})
+        require(len(ids) > 0 and (np.diff(ids) > 0).all(), "kept blocks are not in order")
         columns = {k[len("chunk.") :]: arrays.pop(k) for k in list(arrays) if k[:6] == "chunk."}
-        if columns:
+        if columns and not self.problem.repeatable:
+            check_columns(columns, self.problem.source.n_features or 0)
             chunk = from_columns(columns, -1, -1, self.problem.source.n_features or 0)
         elif self.problem.repeatable:
             chunk = self.problem.source.take(ids)
         else:
             raise InvalidData("the kept blocks of a stream that can be read only once are missing")
+        require(chunk.n_blocks == len(ids), "kept blocks are miscounted")
         state = self.state_of(self.problem.bind(chunk))
         if hot:
             state.hot_start(arrays, same_weights=False)

@@ -12,6 +12,7 @@ from taut.data.chunks import Chunk
 from taut.errors import InvalidData
 from taut.solvers._block_ascent import BlockAscent, CoordinateState, draw_seed
 from taut.solvers.base import Arrays, DualState, KeepGoing, PassReport
+from taut.stored import Stored, check, require, vector
 from taut.streamed import Part, StreamedProblem
 
 
@@ -68,6 +69,24 @@ class ChunkedState(DualState):
         own = state.duals.take(np.arange(chunk.n_blocks))
         self.kept[chunk.number] = own | {"weight": part.weight}
 
+    def _check_kept(self, same_weights: bool = True) -> None:
+        """Refuse dual variables that are none of these chunks, by a reading where there can be."""
+        if not self.problem.repeatable:
+            return
+        seen = set()
+        with closing(self.problem.parts()) as parts:
+            for chunk, part in parts:
+                if chunk.number not in self.kept:
+                    continue
+                seen.add(chunk.number)
+                own = self.kept[chunk.number]
+                check(own, {"weight": Stored("f8", part.weight.shape, 0.0)})
+                require(not same_weights or own["weight"] == part.weight, "weights are others")
+                n_jobs = self.problem.n_jobs
+                state = self.ascent.state_of(part.data, part.weight, n_jobs, self.w, self.rng)
+                state.duals.check(own, own["weight"])
+        require(seen == self.kept.keys(), "there are no such chunks")
+
     def _states(self) -> Iterator[tuple[Chunk, Part, CoordinateState]]:
         """All chunks with their dual variables, by a reading of its own."""
         with closing(self.problem.parts()) as parts:
@@ -103,10 +122,12 @@ class ChunkedState(DualState):
 
     def restore(self, arrays):
         """Go on exactly where `arrays` were taken."""
+        check(arrays, {"w": vector(len(self.w)), "numbers": Stored("f8", (4,))})
         if arrays["w"].dtype != self.w.dtype:
             self.widen()
         self.w[:] = arrays["w"]
         self.kept = _chunks_of(arrays)
+        self._check_kept()
         self.loss_sum, self.measured = float(arrays["numbers"][0]), bool(arrays["numbers"][1])
         self.curvatures[:] = arrays["numbers"][2:]
 
@@ -118,6 +139,7 @@ class ChunkedState(DualState):
                 f"the start was not made by {self.ascent.name} over a stream: start from such a "
                 "solve, or from nothing (warm_start=False)"
             )
+        self._check_kept(same_weights)
         for chunk, part, state in self._states():
             old = {"weight": self.kept[chunk.number]["weight"]}
             state.hot_start(state.duals.arrays() | old, same_weights)
@@ -133,5 +155,6 @@ def _chunks_of(arrays: Arrays) -> dict[int, Arrays]:
         kind, _, rest = name.partition(".")
         if kind == "chunk":
             number, _, own = rest.partition(".")
+            require(number.isdecimal() and number.isascii(), f"{name!r:.50} is no array of a chunk")
             kept.setdefault(int(number), {})[own] = array
     return kept

@@ -13,6 +13,8 @@ from typing import NamedTuple, Self
 import numpy as np
 import piqp
 
+from taut.stored import Stored, check, check_totals, require
+
 Arrays = dict[str, np.ndarray]
 _PRECISION, _FINEST = 1e-10, 1e-13  # of QPs, in units in which their linear term is about 1
 _ITERATIONS = 100  # some 10 to 20 are usual
@@ -109,6 +111,28 @@ class Cuts:
             "psi_where": np.concatenate([np.empty(0, np.int64), *where]),
             "psi_value": np.concatenate([np.empty(0), *(values for _, values in self.psi)]),
         }
+
+    @staticmethod
+    def check(arrays: Arrays, size: int) -> None:
+        """Refuse what are no planes of vectors of this size, or no weights of such."""
+        n = len(arrays["coef"]) if arrays["coef"].ndim else 0
+        places, sizes = arrays["psi_places"], arrays["psi_size"]
+        check(
+            arrays,
+            {
+                "loss": Stored("f8", (n,)),
+                "coef": Stored("f8", (n,), 0.0),
+                "idle": Stored("i8", (n,), 0),
+                "gram": Stored("f8", (n, n)),
+                "psi_places": Stored("i8", (n,), 0, size),
+                "psi_size": Stored("i8", (n,), 0, size),
+                "psi_where": Stored("i8", (places.sum(),), 0, size - 1),
+                "psi_value": Stored("f8", (sizes.sum(),)),
+            },
+        )
+        check_totals(arrays["coef"].sum(), np.ones(1), whole=False)
+        dense = (places == 0) & (sizes == size)
+        require((places == sizes) | dense, "planes have values without places")
 
     def restore(self, arrays: Arrays) -> None:
         """The inverse of `arrays`."""

@@ -187,7 +187,7 @@ class Sequential(Solver[SequentialState]):
         state.done += len(blocks)
         if state.visits == state.group:
             self._project(state)
-        if state.done == len(turn.order):
+        if state.done >= len(turn.order):
             state.turn, state.done, state.number = None, 0, state.number + 1
 
     def _begin_group(self, state: SequentialState) -> None:

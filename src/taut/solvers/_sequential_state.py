@@ -15,8 +15,10 @@ from taut.problem import Problem
 from taut.solvers._turns import Pace
 from taut.solvers._visits import LOSS, Visits
 from taut.solvers.base import DualState
+from taut.stored import Stored, check, require
 from taut.streamed import StreamedProblem
 
+_ROUNDING = 1e-9
 _COUNTS = ("visits", "first", "passes", "group", "seed", "number", "done")
 
 PartData = tuple[CompiledData | PythonData, np.ndarray]
@@ -171,6 +173,7 @@ class SequentialState(DualState):
 
     def restore(self, arrays):
         """Go on exactly where `arrays` were taken."""
+        self._check(arrays)
         for name in ("w", "late", "sums"):
             getattr(self, name)[:] = arrays[name]
         if len(arrays["scratch"]) == len(self.scratch):
@@ -180,6 +183,32 @@ class SequentialState(DualState):
         self.ended = bool(ended)
         for name, count in zip(_COUNTS, counts, strict=True):
             setattr(self, name, count)
+
+    def _check(self, arrays):
+        """Refuse what no visits can have left: each gives its block at most C_i in a pass."""
+        size = Stored("f8", self.w.shape)
+        check(
+            arrays,
+            {
+                "w": size,
+                "late": size,
+                "scratch": Stored("f8", (None,)),
+                "sums": Stored("f8", (3,), 0.0),
+                "scales": Stored("f8", (4,)),
+                "counts": Stored("i8", (1 + len(_COUNTS),), 0),
+            },
+        )
+        scale, share, _, C = arrays["scales"].tolist()
+        ended, *rest = arrays["counts"].tolist()
+        counts = dict(zip(_COUNTS, rest))
+        visits, group, passes = (counts[name] for name in ("visits", "group", "passes"))
+        require(ended in (0, 1) and counts["first"] <= visits, "visits are miscounted")
+        require(C > 0.0 and scale > 0.0, "scales are not positive")
+        require(0.0 <= share * max(passes, 1) <= 1.0 + _ROUNDING, "the dual point is infeasible")
+        n = self.n or self.problem.n_blocks
+        require(self.problem.repeatable is False or visits <= passes * n, "passes are miscounted")
+        fades = self.n and group
+        require(scale == 1.0 or (fades and scale == self.n / group), "the scale is another")
 
     def hot_start(self, arrays, same_weights):
         """All visits of another solve of the same blocks, with weights in the same proportions."""

@@ -14,6 +14,7 @@ from taut.problem import Problem
 from taut.solvers._block_ascent import USED_UP, CoordinateState, check_in_memory
 from taut.solvers.base import Arrays, DualState, KeepGoing, PassReport, Solver
 from taut.solvers.dual_coordinate import DualCoordinate
+from taut.stored import Stored, check, check_totals, vector
 
 
 class MiningState(DualState):
@@ -142,6 +143,7 @@ class MiningState(DualState):
 
     def restore(self, arrays):
         """Go on exactly where `arrays` were taken."""
+        check(arrays, {"w": vector(len(self.w)), "dual": Stored("f8", ())})
         if arrays["w"].dtype != self.w.dtype:
             self.widen()
         self.w[:] = arrays["w"]
@@ -168,8 +170,11 @@ class MiningState(DualState):
     def _mined(self, arrays: Arrays) -> tuple[MinedLabels, np.ndarray]:
         """Mined labels and their dual variables."""
         own = {name[6:]: array for name, array in arrays.items() if name.startswith("mined.")}
-        alpha = own.pop("alpha")
-        return self.labels.restored(own), alpha
+        labels, alpha = self.labels.restored(own), own["alpha"]
+        weight = Stored("f8", self.problem.block_weight.shape, 0.0)
+        check(arrays, {"block_weight": weight, "mined.alpha": Stored("f8", (len(labels),), 0.0)})
+        check_totals(alpha, arrays["block_weight"][labels.owner], whole=False)
+        return labels, alpha
 
 
 @dataclass

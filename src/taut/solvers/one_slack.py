@@ -15,6 +15,7 @@ from taut.problem import Problem
 from taut.solvers._cuts import Cuts, best_weights, step_towards
 from taut.solvers._turns import Pace
 from taut.solvers.base import Arrays, DualState, KeepGoing, PassReport, Solver
+from taut.stored import Stored, check
 
 _ROUNDS = 50  # QPs in a row, where bounds make the dual no quadratic
 _PART = 0.01  # of the gap that a pass found, to which the planes' own problem is solved
@@ -116,6 +117,7 @@ class CutState(DualState):
 
     def restore(self, arrays: Arrays) -> None:
         """Go on exactly where `arrays` were taken."""
+        self._check(arrays)
         self.w[:] = arrays["w"]
         self.gap, self.lowest = arrays["numbers"].tolist()
         self.lowest_w = arrays.get("lowest_w")
@@ -133,11 +135,27 @@ class CutState(DualState):
                 "the start was made by another solver, or before one pass was over: start from a "
                 "solve with one_slack, or from nothing (warm_start=False)"
             )
+        self._check(arrays)
         growth = 1.0 if same_weights else self._growth(arrays)
         if growth > 0.0:
             self.cuts.restore(arrays)
             self.cuts.scale(growth)
             self.optimise(_PART)
+
+    def _check(self, arrays: Arrays) -> None:
+        """Refuse what no run can have left."""
+        size = len(self.w)
+        check(
+            arrays,
+            {
+                "w": Stored("f8", (size,)),
+                "numbers": Stored("f8", (2,), 0.0, infinite=True),
+                "weight": Stored("f8", self._weight.shape, 0.0),
+            },
+        )
+        if "lowest_w" in arrays:
+            check(arrays, {"lowest_w": Stored("f8", (size,))})
+        self.cuts.check(arrays, size)
 
     def _growth(self, arrays: Arrays) -> float:
         old, new = arrays["weight"], self._weight

@@ -96,6 +96,12 @@ class Bags(CompiledStructure):
             mean_reads=rows[0].size // len(lengths),
         )
 
+    def valid_labels(self, blocks, owner, labels):
+        """Either class; the instance is the given one in a positive bag, any in a negative one."""
+        chosen, lengths = blocks.data.chosen[owner], np.diff(blocks.data.offsets)[owner]
+        in_negative = (labels >= 0) & (labels <= lengths)
+        return np.where(chosen >= 0, (labels == 0) | (labels == chosen + 1), in_negative)
+
     def decode(self, labels, offsets):
         """The instance that makes each bag positive, -1 for a negative one."""
         return labels - 1

@@ -396,6 +396,23 @@ class CompiledStructure(ABC):
             "return an int32 array of shape (n_labels, label size)"
         )
 
+    def valid_labels(self, blocks: Blocks, owner: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Which labels, given one after the other, are labels that the blocks `owner` may have.
+
+        Oracles are compiled without bounds checks: what comes from a file is asked for here before
+        they see it. By default labels are compared with `Blocks.n_labels`, or with `all_labels`; a
+        structure that has neither answers for itself, or trusts its checkpoints.
+        """
+        sizes = np.diff(blocks.offsets)[owner]
+        if blocks.n_labels:
+            inside = (labels >= 0) & (labels < blocks.n_labels)
+            return np.logical_and.reduceat(inside, np.cumsum(sizes) - sizes)
+        if type(self).all_labels is not CompiledStructure.all_labels:
+            known = np.ascontiguousarray(self.all_labels, dtype=np.int32)
+            rows = labels.reshape(-1, known.shape[1])
+            return (rows[:, None] == known).all(axis=2).any(axis=1)
+        return np.ones(len(owner), dtype=bool)
+
     @property
     def oracles(self) -> Oracles:
         """All oracles, as plain functions for `taut._jit.specialise`."""

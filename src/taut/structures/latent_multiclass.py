@@ -123,6 +123,12 @@ class LatentMulticlass(CompiledStructure):
             mean_offsets=data.stride * offsets,
         )
 
+    def valid_labels(self, blocks, owner, labels):
+        """A class, and a frame of the bag."""
+        k, z = labels.reshape(-1, 2).T
+        lengths = np.diff(blocks.data.offsets)[owner]
+        return (k >= 0) & (k < self.n_classes) & (z >= 0) & (z < lengths)
+
     def decode(self, labels, offsets):
         """A row of class and frame for each bag."""
         return labels.reshape(-1, 2)

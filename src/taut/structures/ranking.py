@@ -137,6 +137,19 @@ class PairwiseRanking(_Ranking):
             mean_reads=rows[0].size // n,
         )
 
+    def valid_labels(self, blocks, owner, labels):
+        """Numbers that pairs can add up to: of each document, in sum, and of all pairs."""
+        sizes = np.diff(blocks.offsets)[owner]
+        starts = np.cumsum(sizes) - sizes
+        ends = starts + sizes - 1
+        wide = labels.astype(np.int64)
+        n_pairs, most = wide[ends], (sizes - 1) * (sizes - 2) // 2
+        wide[ends] = 0
+        gained = np.add.reduceat(np.maximum(wide, 0), starts)
+        bounded = np.maximum.reduceat(np.abs(wide), starts) < sizes - 1
+        balanced = np.add.reduceat(wide, starts) == 0
+        return bounded & balanced & (n_pairs >= gained) & (n_pairs <= most)
+
     @staticmethod
     def argmax(data, i, w, work, loss_weight, label):
         """All pairs whose hinge is positive, counted in walks through the sorted scores.
@@ -295,6 +308,15 @@ class NdcgRanking(_Ranking):
             dtype=matrix.dtype.type,
             mean_reads=rows[0].size // len(sizes),
         )
+
+    def valid_labels(self, blocks, owner, labels):
+        """Each rank below k once, and k for all other documents."""
+        sizes = np.diff(blocks.offsets)[owner]
+        starts = np.cumsum(sizes) - sizes
+        label = np.repeat(np.arange(len(owner)), sizes)
+        ranks = labels[np.lexsort((labels, label))]
+        expected = np.minimum(np.arange(len(labels)) - starts[label], blocks.data.k)
+        return np.logical_and.reduceat(ranks == expected, starts)
 
     @staticmethod
     def argmax(data, i, w, work, loss_weight, label):

@@ -133,6 +133,13 @@ class BlockDual(ABC):
         """The dual variables as named arrays."""
 
     @abstractmethod
+    def check(self, arrays: Arrays, weight: np.ndarray) -> None:
+        """Refuse arrays that are no feasible dual variables of these blocks under these weights.
+
+        Before `restore` or `put`, for what did not come from this process.
+        """
+
+    @abstractmethod
     def restore(self, arrays: Arrays, factor: np.ndarray) -> None:
         """Take dual variables from `arrays`, block i's multiplied by factor[i]."""
 

@@ -9,6 +9,7 @@ from taut._lanes import aligned_zeros, prefetch
 from taut.binding import CompiledData
 from taut.solvers._block_duals.base import BlockDual
 from taut.solvers._block_duals.threads import exchange, until_exchange
+from taut.stored import Stored, check, check_totals
 
 _AHEAD = 2  # visits between asking for a block's data and using them
 
@@ -163,6 +164,10 @@ class EnumeratedDual(BlockDual):
 
     def arrays(self):
         return {"alpha": self.alpha}
+
+    def check(self, arrays, weight):
+        check(arrays, {"alpha": Stored("f8", self.alpha.shape, 0.0)})
+        check_totals(arrays["alpha"].sum(axis=1), weight, whole=self.truth_place >= 0)
 
     def restore(self, arrays, factor):
         self.alpha[:] = arrays["alpha"] * factor[:, None]

@@ -24,12 +24,15 @@ from taut.planes import (
     make_room,
     prefetch_places,
     prefetch_planes,
+    ranges,
 )
 from taut.sampling import ARGMAX, Sampler
 from taut.solvers._block_duals.base import PlaneDual, select
 from taut.solvers._block_duals.threads import exchange
+from taut.stored import check, require, vector
 
 _DOUBT = 1e4  # times rounding, by which an argmax below a known label must be wrong
+_ROUNDING = 1e-9  # relative, of losses that are computed again
 _AHEAD = 2  # visits between asking for a block's planes and using them
 
 
@@ -150,6 +153,20 @@ def _plane_vector(oracles):
     return plane_vector
 
 
+def _plane_losses(oracles):
+    loss_of = oracles.loss
+
+    def plane_losses(data, planes, out):
+        """The loss of each plane, by its label; 0 of the first, the truth."""
+        for i in range(planes.places.shape[0]):
+            start = planes.places[i, SLOT]
+            labels = labels_of(planes, i)
+            for q in range(1, planes.places[i, N_PLANES]):
+                out[start + q] = loss_of(data, i, labels[q])
+
+    return plane_losses
+
+
 class _Buffers(NamedTuple):
     """Room for one visit; compiled code makes no arrays."""
 
@@ -246,6 +263,25 @@ class LabelledDual(PlaneDual):
     def arrays(self):
         # The scratch vector is zero only up to rounding, which an exact resumption must know.
         return super().arrays() | {"scratch": self.scratch[0]}
+
+    def check(self, arrays, weight):
+        blocks, structure = self.data.blocks, self.data.structure
+        sizes = np.diff(blocks.offsets)
+        planes = Planes.check(arrays, weight, sizes)
+        owner, number, place = planes.live_labels()
+        labels = planes.arrays.labels[ranges(place, sizes[owner])]
+        first = np.repeat(number == 0, sizes[owner])
+        require(labels[first] == blocks.truth, "planes begin with labels that are not the truths")
+        others = owner[number > 0]
+        if len(others):
+            valid = structure.valid_labels(blocks, others, labels[~first])
+            require(valid, "planes have labels that their blocks cannot have")
+        loss = np.zeros(len(planes.arrays.coef))
+        self.data.kernel(_plane_losses)(self.local_data[0], planes.arrays, loss)
+        difference = np.abs(loss - planes.arrays.loss)[planes.slots()]
+        require(difference <= _ROUNDING * (1.0 + loss.max()), "planes have losses of other labels")
+        if "scratch" in arrays:
+            check(arrays, {"scratch": vector(len(self.scratch[0]))})
 
     def restore(self, arrays, factor):
         super().restore(arrays, factor)

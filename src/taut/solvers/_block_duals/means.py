@@ -11,6 +11,9 @@ from taut._lanes import aligned_zeros
 from taut.binding import CompiledData
 from taut.planes import ranges
 from taut.solvers._block_duals.base import BlockDual
+from taut.stored import Stored, check
+
+_SLACK = 1e-5  # that rounding in single precision may leave between a probability and its bounds
 
 
 class MeanBuffers(NamedTuple):
@@ -156,6 +159,12 @@ class MeanDual(BlockDual):
     def arrays(self):
         # The scratch vector is zero only up to rounding, which an exact resumption must know.
         return {"mean": self.means, "scratch": self.buffers[0].scratch}
+
+    def check(self, arrays, weight):
+        # `normalise` makes a mean of any such numbers, so that sums need not be looked at.
+        check(arrays, {"mean": Stored("f4 f8", self.means.shape, -_SLACK, 1.0 + _SLACK)})
+        if "scratch" in arrays:
+            check(arrays, {"scratch": Stored("f4 f8", (None,))})
 
     def restore(self, arrays, factor):
         self.means[:] = arrays["mean"]  # of weight 1, whatever the blocks' weights are

@@ -10,6 +10,7 @@ from taut.binding import PythonData
 from taut.planes import N_PLANES, SLOT, Planes, append, make_room
 from taut.sampling import ARGMAX, Sampler
 from taut.solvers._block_duals.base import PlaneDual
+from taut.stored import Stored, check, require
 
 
 def sampled_planes(
@@ -139,6 +140,28 @@ class PythonDual(PlaneDual):
 
     def arrays(self):
         return super().arrays() | _packed(self.psi)
+
+    def check(self, arrays, weight):
+        # Labels may be any objects, which no file could hold: that psi and loss belong to one of
+        # them cannot be seen here, only that the bounds they give do not contradict the primal.
+        planes = Planes.check(arrays, weight, np.ones(len(weight), dtype=np.int64))
+        check(
+            arrays,
+            {
+                "psi_number": Stored("i4", (None,), 0),
+                "psi_size": Stored("i8", arrays["psi_number"].shape, 0, self.data.size),
+                "psi_where": Stored("i8", (arrays["psi_size"].sum(),), 0, self.data.size - 1),
+                "psi_value": Stored("f8", arrays["psi_where"].shape),
+            },
+        )
+        known, sizes = arrays["psi_number"], arrays["psi_size"]
+        require(len(np.unique(known)) == len(known), "psi are numbered twice")
+        require((known == 0).sum() == 1 and sizes[known == 0] == 0, "the truth has no psi of 0")
+        _, number, place = planes.live_labels()
+        labels = planes.arrays.labels[place]
+        require(np.isin(labels, known), "planes have no psi")
+        require((labels == 0) == (number == 0), "planes begin with others than the truths")
+        require(planes.arrays.loss[planes.slots()][number == 0] == 0.0, "truths have losses")
 
     def restore(self, arrays, factor):
         super().restore(arrays, factor)

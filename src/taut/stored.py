@@ -1,0 +1,145 @@
+"""What comes from a file must be before it is used: types, shapes, ranges, feasible dual variables.
+
+Compiled code has no bounds checks, and a certificate is as true as the dual variables are feasible.
+Each form of state therefore declares what its arrays must be, and one function compares.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from numbers import Integral, Real
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from taut.errors import InvalidData
+
+_ROUNDING = 1e-9  # relative, of sums of dual variables
+_LARGEST = 2**53  # counts up to here are the same as floats
+
+_TYPES: dict[str, type | tuple[type, ...]] = {
+    "int": Integral,
+    "float": Real,
+    "bool": (bool, np.bool_),
+    "str": str,
+    "None": type(None),
+}
+
+
+class Stored(NamedTuple):
+    """What an array must be: its type, its shape, the range of its values.
+
+    A length of None may be any. Several types are given one after the other, as in "f4 f8". Values
+    are finite unless `infinite`, and never NaN.
+    """
+
+    dtype: str
+    shape: tuple[int | None, ...]
+    low: float = -math.inf
+    high: float = math.inf
+    infinite: bool = False
+
+
+def vector(size: int) -> Stored:
+    """Weights or the like, in single or double precision."""
+    return Stored("f4 f8", (size,))
+
+
+def check(arrays: Mapping[str, np.ndarray], expected: Mapping[str, Stored]) -> None:
+    """Refuse arrays that are not as expected.
+
+    Raises
+    ------
+    InvalidData
+        One is missing, or of another type, shape or range.
+
+    Examples
+    --------
+    >>> check({"alpha": np.array([0.5, -1.0])}, {"alpha": Stored("f8", (2,), low=0.0)})
+    Traceback (most recent call last):
+        ...
+    taut.errors.InvalidData: alpha has values outside 0.0..inf
+    """
+    for name, form in expected.items():
+        if name not in arrays:
+            raise InvalidData(f"{name} is missing")
+        array = arrays[name]
+        if array.dtype not in [np.dtype(dtype) for dtype in form.dtype.split()]:
+            raise InvalidData(f"{name} has dtype {array.dtype} instead of {form.dtype}")
+        shape = array.shape
+        if len(shape) != len(form.shape) or any(
+            wanted not in (None, given) for given, wanted in zip(shape, form.shape)
+        ):
+            raise InvalidData(f"{name} has shape {shape} instead of {form.shape}")
+        if array.dtype.kind == "f" and not form.infinite and not np.isfinite(array).all():
+            raise InvalidData(f"{name} has values that are not finite")
+        # So written that NaN is refused too.
+        if array.size and not (array.min() >= form.low and array.max() <= form.high):
+            raise InvalidData(f"{name} has values outside {form.low}..{form.high}")
+
+
+def require(truth: Any, fault: str) -> None:
+    """Refuse what is not as it must be."""
+    if not np.all(truth):
+        raise InvalidData(fault)
+
+
+def check_totals(total: np.ndarray, weight: np.ndarray, whole: Any = True) -> None:
+    """Refuse dual variables whose sums are not the blocks' weights, or at most these.
+
+    `whole` says of which blocks the sum is the weight.
+    """
+    rounding = _ROUNDING * weight
+    require(total <= weight + rounding, "dual variables exceed the weights of their blocks")
+    require((total >= weight - rounding) | ~np.asarray(whole), "dual variables are missing")
+
+
+def number(text: Any, kind: type, name: str, low: float = -math.inf) -> Any:
+    """A number, or True or False, from its text."""
+    if not isinstance(text, str):
+        raise InvalidData(f"{name} = {text!r:.50}: it must be text")
+    if kind is bool:
+        require(text in ("True", "False"), f"{name} = {text!r:.50}: it must be True or False")
+        return text == "True"
+    try:
+        value = kind(text)
+    except ValueError:
+        raise InvalidData(f"{name} = {text!r:.50} is no number") from None
+    largest = _LARGEST if kind is int else math.inf
+    require(low <= value <= largest, f"{name} = {text:.50} is out of range")
+    return value
+
+
+def check_types(cls: Any, values: Mapping[str, Any], names: Iterable[str] | None = None) -> None:
+    """Refuse values that are not of the types that a dataclass declares for its fields.
+
+    Types that are not simple ones are not looked at, and numbers are never NaN.
+    """
+    known = {each.name: each for each in fields(cls)}
+    for name in values if names is None else names:
+        require(name in known, f"{cls.__name__} has no {name!r:.50}")
+        words = [word.strip() for word in str(known[name].type).split("|")]
+        if any(word not in _TYPES for word in words):
+            continue
+        value = values[name]
+        fits = any(isinstance(value, _TYPES[word]) for word in words)
+        # True is an int to Python, and none to those who count.
+        if isinstance(value, bool) and "bool" not in words:
+            fits = False
+        require(
+            fits and value == value,
+            f"{cls.__name__}.{name} = {value!r:.50}: it must be {known[name].type}",
+        )
+
+
+def restore_generator(rng: np.random.Generator, state: Any) -> None:
+    """Let a generator go on from a state that was stored."""
+    before = rng.bit_generator.state
+    try:
+        rng.bit_generator.state = state
+        rng.bit_generator.state = rng.bit_generator.state
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+        rng.bit_generator.state = before
+        raise InvalidData(f"the state of the random numbers is none ({error!r:.100})") from error
