@@ -339,7 +339,8 @@ class Shards(Source):
     def _finished(self, read: Iterable[tuple[int, dict[str, np.ndarray]]]) -> Iterator[Chunk]:
         """Chunks of arrays that were read, checked if they have not been before."""
         for number, arrays in read:
-            if self._unread[number] and self._verify:
+            known = int(self._shard_of[number]) not in self._rewritten
+            if self._unread[number] and (self._verify or not known):
                 self._check(number, arrays)
             for column in self._columns:
                 if column.pointer:
