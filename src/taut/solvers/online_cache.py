@@ -48,7 +48,8 @@ class OnlineCache(Solver[CacheState]):
 
     Cost per pass: one reading of the data, one oracle call per block, and passes over the cache.
     Memory: within `memory`. If the cache outgrows it, the features of its most settled blocks are
-    dropped; their dual variables stay, and both come together when their chunk is read again.
+    dropped; their dual variables stay, and both come together when their chunk is read again. A run
+    whose dual variables alone outgrow it ends with its best model (`Status.OUT_OF_MEMORY`).
     Certificate: exact, by one reading more; an estimate for a stream that can be read only once.
     One pass: `max_iter=1`.
 
@@ -56,7 +57,7 @@ class OnlineCache(Solver[CacheState]):
     ----------
     memory : int or str, default="1GB"
         Bytes for buffers, cache and vectors together, on top of what the interpreter and its
-        libraries take.
+        libraries take; `least_memory` says how many suffice.
     online_gap : float, default=0.1
         How much gap exploring may leave before the cache is optimised, relative to the objective.
     cache_gap : float, default=1e-3
