@@ -16,6 +16,7 @@ import collections
 import faulthandler
 import multiprocessing
 import os
+import re
 import signal
 import sys
 import time
@@ -126,9 +127,11 @@ def table(verdicts: dict[Case, Verdict]) -> str:
 
 
 def way(family: str, verdict: Verdict) -> str:
-    """What a case did, in the first words of its note."""
-    words = verdict.note.split(":")[0].split(" ")
-    return words[0] if family in ("streams", "checkpoints") else " ".join(words)
+    """What a case did, in the first words of its note; for scales what came of it, too."""
+    words = verdict.note.split(":")[0]
+    if family == "scales" and verdict.kind in BAD:
+        return f"{words}, {re.sub('[-+0-9.e]*[0-9]', '.', verdict.note.split(': ')[-1])}"
+    return words.split(" ")[0] if family in ("streams", "checkpoints") else words
 
 
 def by_way(verdicts: dict[Case, Verdict]) -> str:

@@ -28,6 +28,8 @@ def run(rng: np.random.Generator, few: bool, control: Control) -> Verdict:
         keep = taut.Checkpoint(Path(folder) / "run.taut", seconds=0.0)
         control.note = f"{way}: {task}"
         _first(task, way, keep, int(rng.integers(1, 4)))
+        if rng.random() < 0.1:
+            return _damaged(task, keep, rng, control)
         before = task.copy()
         name, after = changed(task, rng, few)
         # Another C is another problem to a checkpoint.
@@ -63,3 +65,22 @@ def _first(task: Task, way: str, keep: taut.Checkpoint, passes: int) -> None:
             finally:
                 os._exit(0)
         os.waitpid(child, 0)
+
+
+def _damaged(
+    task: Task, keep: taut.Checkpoint, rng: np.random.Generator, control: Control
+) -> Verdict:
+    """A file of which a byte is another, or the end is missing."""
+    path = Path(keep.path)
+    content = bytearray(path.read_bytes())
+    at = int(rng.integers(len(content)))
+    how = chosen(rng, ["flipped", "cut"])
+    if how == "flipped":
+        content[at] ^= 1 << int(rng.integers(8))
+    else:
+        del content[at:]
+    path.write_bytes(content)
+    control.note, control.expected = f"{how} file: {task}", False
+    model = task.model(checkpoint=keep)
+    task.fit(model)
+    return task.verdict(model, control.note)

@@ -21,6 +21,75 @@ class Asymmetric(Table):
     """Nothing is wrong: costs of tables are not symmetric."""
 
 
+class RandomTies(Table):
+    """Nothing is wrong: of equally good labels any may come."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.rng = np.random.default_rng(0)
+
+    def argmax(self, x, w, truth=None):
+        values = np.array(self.values(x, w, truth))
+        return int(self.rng.choice(np.flatnonzero(values == values.max())))
+
+
+class OtherOrder(Table):
+    """Nothing is wrong: the same sums in another order, with another rounding."""
+
+    def argmax(self, x, w, truth=None):
+        rows = w.reshape(self.n_labels, self.d)
+        values = (rows[:, ::-1] * (self.scale * np.asarray(x)[::-1])).sum(axis=1)
+        if truth is not None:
+            values = self.factor * self.cost[truth] + values
+        return int(np.argmax(values))
+
+
+class ZeroCosts(Table):
+    """Nothing is wrong: some wrong labels cost nothing, and some have the same features."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.cost = self.cost * (self.cost > 1.0)
+
+    def clean_features(self, x, label):
+        return super().clean_features(x, label // 2)
+
+
+class SmallTypes(Table):
+    """Nothing is wrong: features in single precision, losses as integers of numpy."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.cost = np.ceil(self.cost)
+
+    def clean_features(self, x, label):
+        return super().clean_features(np.asarray(x, dtype=np.float32), label)
+
+    def features(self, x, label):
+        return self.clean_features(x, label).astype(np.float32)
+
+    def loss(self, truth, label):
+        return np.int64(self.clean_loss(truth, label))
+
+
+class SharedLabel(Table):
+    """Nothing is wrong with its values, but all labels are one object."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.room = np.zeros(1, dtype=int)
+
+    def features(self, x, label):
+        return self.clean_features(x, int(np.ravel(label)[0]))
+
+    def loss(self, truth, label):
+        return self.clean_loss(int(np.ravel(truth)[0]), int(np.ravel(label)[0]))
+
+    def argmax(self, x, w, truth=None):
+        self.room[0] = super().argmax(x, w, truth)
+        return self.room
+
+
 class ForgetsLoss(Table):
     def argmax(self, x, w, truth=None):
         return super().argmax(x, w)
@@ -372,7 +441,7 @@ def _listed(kind: type) -> type:
     return Listed
 
 
-LAWFUL = (Fine, Asymmetric, Lists, Bounded)
+LAWFUL = (Fine, Asymmetric, Lists, Bounded, RandomTies, OtherOrder, ZeroCosts, SmallTypes)
 LAWLESS = tuple(
     kind
     for kind in list(globals().values())

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -90,7 +93,8 @@ def run(rng: np.random.Generator, few: bool, control: Control) -> Verdict:
     """Fit a stream that changes from some reading on, or between two fits of the same object."""
     task = draw(rng, few, "stream")
     control.note = f"{task}"
-    way = chosen(rng, ["same", "once", "in_place", "list_in_place", *WAYS, *WAYS])
+    others = ["same", "once", "in_place", "list_in_place", "buffer", "files"]
+    way = chosen(rng, [*others, *WAYS, *WAYS])
     model = task.model()
     classes = np.arange(task.n_labels) if task.kind != "regression" else None
     if task.kind == "table" or rng.random() < 0.3:
@@ -103,14 +107,22 @@ def run(rng: np.random.Generator, few: bool, control: Control) -> Verdict:
         return task.verdict(model, f"same: {task}")
     control.expected = False
     control.note = f"{way}: {task}"
+    if way == "buffer":
+        control.expected = task.kind != "table"
+        model.fit(Stream(lambda: _in_one_place(task), **options))
+        return task.verdict(model, control.note)
+    if way == "files" and task.kind != "table":
+        return _files(task, model, rng, control)
     if way == "once":
+        task.solver = "online_cache"
+        model = task.model()
         if task.kind not in ("regression", "table"):
             options["classes"] = np.arange(task.n_labels)
         control.expected = True
         model.fit(Stream(iter(task.parts()), **options))
         assert not model.certificate_.exact
         return task.verdict(model, control.note)
-    if way in ("in_place", "list_in_place"):
+    if way in ("in_place", "list_in_place", "files"):
         return _in_place(task, model, way, options, rng, control)
     other = WAYS[way](task, rng)
     every = rng.random() < 0.3  # whether passes alternate
@@ -148,3 +160,42 @@ def _in_place(
     )
     model.fit(source)
     return task.verdict(model, control.note, before)
+
+
+def _in_one_place(task: Task) -> Iterator[tuple]:
+    """Parts that come one after the other in the same memory."""
+    room: list[np.ndarray] = []
+    for X, *others in task.parts():
+        if isinstance(X, list):
+            # Examples of one shape share their memory with those of the part before.
+            room += [np.empty_like(x) for x in X[len(room) :]]
+            for k, x in enumerate(X):
+                if room[k].shape != x.shape:
+                    room[k] = np.empty_like(x)
+                room[k][...] = x
+            yield room[: len(X)], *others
+        else:
+            if not room:
+                room.append(np.empty((task.n_blocks, X.shape[1])))
+            room[0][: len(X)] = X
+            yield room[0][: len(X)], *others
+
+
+def _files(task: Task, model: Any, rng: np.random.Generator, control: Control) -> Verdict:
+    """Shards that another program writes to while they are read."""
+    before, at = task.copy(), int(rng.integers(0, 3))
+    with tempfile.TemporaryDirectory() as folder:
+        shards = task.shards(Path(folder) / "shards")
+
+        def write() -> None:
+            rows = np.load(Path(folder) / "shards" / "X-00000.npy", mmap_mode="r+")
+            rows[-1, 0] += 0.5
+            rows.flush()
+            last = task.X[-1] if task.kind != "chain" else task.X[-1][-1]
+            last[0] += 0.5
+
+        if at == 0:
+            write()
+        model.set_params(callbacks=[lambda record: write() if record.iteration == at else None])
+        model.fit(shards)
+        return task.verdict(model, control.note, before)
