@@ -230,4 +230,5 @@ def judged(
     faults = [fault(certificate, w, objective, tol, model.history_) for objective in objectives]
     if None in faults:
         return Verdict("true", note)
-    return Verdict("FALSE", f"{note}: {faults[-1]} [{certificate.status.name}]")
+    found = "; or ".join(dict.fromkeys(map(str, faults)))
+    return Verdict("FALSE", f"{note}: {found} [{certificate.status.name}]")
