@@ -18,7 +18,7 @@ from misuses.judge import BAD, KINDS, Verdict
 
 FAMILIES = (
     "starts", "checkpoints", "streams", "plain", "compiled", "scales", "states", "containers",
-    "paths",
+    "paths", "latent",
 )  # fmt: skip
 
 __all__ = ["BAD", "FAMILIES", "KINDS", "Verdict", "run_case"]
