@@ -176,6 +176,8 @@ def main() -> None:
     families = [arguments.family] if arguments.family else list(FAMILIES)
     each = -(-arguments.cases // len(families))
     cases = [(f, arguments.seed + k) for k in range(each) for f in families][: arguments.cases]
+    for family in families:  # what is loaded here, workers have
+        run_case(family, 0, few=True)
     began = time.monotonic()
     verdicts = run(cases, arguments.jobs, arguments.timeout, arguments.limit)
     seconds = time.monotonic() - began
