@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 import taut
-from misuses.judge import Objective, Verdict, judged
+from misuses.judge import Objective, Verdict, judged, with_label
 from misuses.tasks import SOLVERS, Control, chosen, random_cost
 from taut import CompiledStructure
 from taut.structures import Blocks
@@ -186,5 +186,9 @@ def run(rng: np.random.Generator, few: bool, control: Control) -> Verdict:
     losses = [cost[t].copy() for t in y]
     if fault == "truth_costs":
         losses = [c + 0.5 * (np.arange(K) == t) for c, t in zip(losses, y)]
-    objective = Objective(psi, losses, np.full(n, C))
-    return judged(model, np.asarray(model.coef_), [objective], tol, control.note)
+    objectives = [Objective(psi, losses, np.full(n, C))]
+    if fault == "out_of_range":  # to the structure that is one more label of some blocks
+        objectives.append(
+            with_label(objectives[0], X[:, 0] > 0.5, 5.0, [p[t] for p, t in zip(phi, y)])
+        )
+    return judged(model, np.asarray(model.coef_), objectives, tol, control.note)

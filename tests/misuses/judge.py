@@ -7,7 +7,7 @@ dual bound, or an objective of the returned weights that is not the one reported
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -233,3 +233,12 @@ def judged(
         return Verdict("true", note)
     found = "; or ".join(dict.fromkeys(map(str, faults)))
     return Verdict("FALSE", f"{note}: {found} [{certificate.status.name}]")
+
+
+def with_label(objective: Objective, where: Sequence, loss: float, psi: Sequence) -> Objective:
+    """The same with one more label of some blocks."""
+    return Objective(
+        [np.vstack([p, q]) if b else p for p, q, b in zip(objective.psi, psi, where)],
+        [np.append(c, loss) if b else c for c, b in zip(objective.losses, where)],
+        objective.weights,
+    )

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 import taut
-from misuses.judge import Objective, Verdict, judged
+from misuses.judge import Objective, Verdict, judged, with_label
 from misuses.lawful import LAWFUL, Bounded
-from misuses.lawless import CAUGHT, LAWLESS, ListsTooFew
+from misuses.lawless import CAUGHT, LAWLESS, ListsTooFew, OutOfRange
 from misuses.tasks import ANY, SOLVERS, Control, chosen, random_cost
 
 
@@ -53,4 +53,7 @@ def run(rng: np.random.Generator, few: bool, control: Control) -> Verdict:
         if isinstance(structure, Bounded):
             objective.errors = np.inf
         objectives.append(objective)
+    if kind is OutOfRange:  # to the structure that is one more label of some blocks
+        phi = [structure.clean_features(x, k) for x, k in zip(X, y)]
+        objectives.append(with_label(objectives[0], [x[0] > 0.5 for x in X], 5.0, phi))
     return judged(model, np.asarray(model.coef_), objectives, tol, control.note)
