@@ -302,6 +302,7 @@ def draw(rng: np.random.Generator, few: bool = False, storage: str | None = None
     weight = rng.uniform(0.1, 2.0, size=n) if rng.random() < 0.4 else None
     if weight is not None and rng.random() < 0.2:
         weight *= rng.random(n) < 0.6
+        weight[0] += not weight.any()
     if plain and kind == "multiclass" and rng.random() < 0.2:
         settings["n_jobs"] = 2
     if rng.random() < 0.03:
