@@ -81,6 +81,8 @@ def _more(limit: str, history: History, tol: float) -> str:
         return f"raise {limit}, or tol"
     thirds = [n // 3, 2 * n // 3, n - 1]
     logs, at = np.log(np.minimum(gaps[thirds], 1e300)), passes[thirds]
+    if at[0] == at[1] or at[1] == at[2]:  # long passes, of which parts are recorded
+        return f"raise {limit}, or tol"
     falls = -np.diff(logs) / np.diff(at)
     if falls.min() <= 0.0:
         return f"the gap has stopped falling: raise tol, or try another solver, or raise {limit}"

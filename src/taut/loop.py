@@ -510,7 +510,8 @@ class Run:
         if self.best_w is not None:
             (self.best_primal, self.primal_rounding), self.penalty = primal, penalty
         # What an earlier dual point proved, and this one does not, is not known any more.
-        self.best_dual = min(self.best_dual, max(dual.value, self.best_dual - rounding))
+        if self.best_dual > dual.value + rounding:
+            self.best_dual = dual.value
         self.dual_rounding = dual.rounding
 
 
