@@ -267,3 +267,16 @@ def test_numbers_that_overflow_in_training_end_in_an_error(value, monkeypatch):
     monkeypatch.setattr(Problem, "dual", lambda self, *point: value)
     with pytest.raises(InvalidData, match="too large to compute with"):
         solve(problem, random_state=0)
+
+
+def test_targets_that_change_during_a_fit_change_nothing():
+    X, y = np.arange(10.0)[:, None], np.arange(10.0)
+
+    def model(*callbacks):
+        return taut.RegressionSVM(solver="online_cache", callbacks=callbacks, random_state=0)
+
+    def spoil(record):
+        y[:] = 0.0
+
+    still = model().fit(X, y).certificate_
+    assert model(spoil).fit(X, y).certificate_.primal == still.primal

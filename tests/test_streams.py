@@ -394,3 +394,15 @@ def test_items_are_let_go():
 def test_many_at_once():
     streams = [read_ahead(range(200)) for _ in range(20)]
     assert [sum(values) for values in zip(*streams)] == [20 * k for k in range(200)]
+
+
+def test_examples_may_come_in_memory_that_is_used_again():
+    buffer = np.empty(2)
+
+    def parts():
+        for k in range(3):
+            buffer[:] = k
+            yield [buffer], [k]
+
+    chunks = list(Stream(parts, kind="examples").chunks())
+    assert [chunk.X[0].tolist() for chunk in chunks] == [[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]]

@@ -118,10 +118,11 @@ class Problem:
     ) -> None:
         check_factor(C)
         self.structure = structure
-        self.X, self.y = X, y
+        # A copy of y: what the caller does to it while it is in use changes nothing.
+        self.X, self.y = X, copy.copy(y)
         self.C = C
         self.regularizer = regularizer
-        self.data = bind(structure, X, y, regularizer)
+        self.data = bind(structure, X, self.y, regularizer)
         self.quadratic: Quadratic = self.data.prior.quadratic(self.data.pad)
         self.n_jobs = n_jobs
         self.sample_weight = check_sample_weight(sample_weight, self.n_blocks)

@@ -66,7 +66,7 @@ def solve(
         memory are then hashed before the first pass.
     random_state : int or Generator, optional
     check : bool, default=True
-        Test the laws of a structure of your own on four blocks first, with some tens of calls.
+        Test the laws of a structure of your own on a few blocks first, with some tens of calls.
 
     Returns
     -------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -33,8 +32,7 @@ class PythonData:
         regularizer: Regularizer | Prior | None = None,
     ) -> None:
         self.structure = structure
-        # A copy of y: what the caller does to it while it is in use changes nothing.
-        self.X, self.truth = plain(X), copy.copy(plain(y))
+        self.X, self.truth = plain(X), plain(y)
         self.n_blocks = len(X)
         if self.n_blocks == 0:
             raise InvalidData("X has 0 sample(s), a minimum of 1 is required: give some examples")

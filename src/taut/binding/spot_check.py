@@ -16,6 +16,7 @@ from taut.structures.base import is_own
 from taut.structures.check import check_laws
 
 _EXAMPLES = 4
+_COMPILED_EXAMPLES = 12  # which take less time
 _SEARCHES = 3  # random weights that candidates are found under, where nobody lists them
 _LISTED = 32  # candidates, where somebody does
 _WEIGHTS = 2
@@ -33,7 +34,8 @@ def spot_check(data: CompiledData | PythonData) -> None:
 
 
 def _examples(data: CompiledData | PythonData, rng: np.random.Generator) -> Iterator[Example]:
-    blocks = np.linspace(0, data.n_blocks - 1, min(_EXAMPLES, data.n_blocks)).astype(int)
+    most = _COMPILED_EXAMPLES if isinstance(data, CompiledData) else _EXAMPLES
+    blocks = np.linspace(0, data.n_blocks - 1, min(most, data.n_blocks)).astype(int)
     for i in blocks.tolist():
         example: Example
         if isinstance(data, CompiledData):

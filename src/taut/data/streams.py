@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -204,7 +205,8 @@ class Stream(Source):
         for part in self._checks.read(items):
             for piece in split(part, _CHUNK):
                 # Owned, because the next part may come in the same memory.
-                chunk = replace(concatenate([piece]), number=number)
+                chunk = concatenate([piece])
+                chunk = replace(chunk, number=number, X=_owned(chunk.X), y=_owned(chunk.y))
                 if self.repeatable or number == 0:
                     self._compare(chunk, reading)
                 yield chunk
@@ -230,6 +232,16 @@ class Stream(Source):
             if head.y is None:
                 return None
             return find_classes(_targets(head, chunks))
+
+
+def _owned(values: Any) -> Any:
+    """A list of any objects as a copy of its own, if they can be copied."""
+    if not isinstance(values, list):
+        return values
+    try:
+        return copy.deepcopy(values)
+    except Exception:
+        return values
 
 
 def _targets(head: Chunk, chunks: Iterator[Chunk]) -> Iterator[Any]:

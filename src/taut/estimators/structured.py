@@ -39,8 +39,8 @@ class StructuredSVM(OnlineEstimator, HasStructure):
         What a label is: joint features, loss, and loss-augmented argmax.
     {training}
     check : bool, default=True
-        Test the laws of a structure of your own on four examples before training, with some tens of
-        calls. `taut.check_structure` is the thorough test.
+        Test the laws of a structure of your own on a few examples before training, with some tens
+        of calls. `taut.check_structure` is the thorough test.
 
     Attributes
     ----------

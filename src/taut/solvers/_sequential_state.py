@@ -217,6 +217,7 @@ class SequentialState(DualState):
                 "the start was made by a solver that keeps dual variables of its blocks: start "
                 "from a solve with a solver of this kind, or from nothing (warm_start=False)"
             )
+        self.restore(arrays)  # first: it refuses arrays that are none
         C = float(arrays["scales"][3])
         same_proportions = self.problem.with_factor(C).weight_digest
         if arrays["weight_digest"].tobytes() != same_proportions:
@@ -225,7 +226,6 @@ class SequentialState(DualState):
                 "block has got: start from a solve with the same sample weights and any C, or from "
                 "nothing (warm_start=False)"
             )
-        self.restore(arrays)
         self.group = self.visits  # another rule for s may hold from here on
         if not same_weights:
             self.shrink(self.problem.C / C)
