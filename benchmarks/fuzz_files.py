@@ -29,8 +29,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+import mutations
 import taut
-from mutations import mutate_file, mutate_shards
 from taut.alternation import LatentProblem, alternate
 from taut.checkpoint import Checkpoint
 from taut.data import Stream, open_shards, write_shards
@@ -120,7 +120,7 @@ def outcome_of(use: Callable[[], None], name: str) -> tuple[str, str]:
 # Shards
 
 
-def shard_targets(folder: Path) -> list[Target]:
+def shard_targets(folder: Path, few: bool) -> list[Target]:
     """Dense, CSR and ragged shards, each read and trained on."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(24, 4))
@@ -140,13 +140,16 @@ def shard_targets(folder: Path) -> list[Target]:
             model().fit(shards)
             shards.load()
 
-        return Target(name, path, use, mutate_shards)
+        return Target(name, path, use, mutations.mutate_shards)
 
     fit = {"max_iter": 2, "random_state": 0}
     weight = rng.uniform(0.5, 1.0, size=24)
+    csr = target("csr", lambda: taut.MulticlassSVM(**fit), sparse, y)
+    if few:
+        return [csr]
     return [
         target("dense", lambda: taut.MulticlassSVM(**fit), X, words, sample_weight=weight),
-        target("csr", lambda: taut.MulticlassSVM(**fit), sparse, y),
+        csr,
         target("csr binary", lambda: taut.BinarySVM(**fit), sparse, y > 0, margin=weight),
         target(
             "real", lambda: taut.RegressionSVM(solver="subgradient", **fit), sparse, X @ np.ones(4)
@@ -159,7 +162,7 @@ def shard_targets(folder: Path) -> list[Target]:
 # Models
 
 
-def model_targets(folder: Path) -> list[Target]:
+def model_targets(folder: Path, few: bool) -> list[Target]:
     """Models of several estimators, each of which predicts."""
     rng = np.random.default_rng(0)
     X, names = rng.normal(size=(24, 3)), ["a", "b", "c"]
@@ -197,19 +200,24 @@ def model_targets(folder: Path) -> list[Target]:
             again.save(path)
 
         def mutate(rng: np.random.Generator, original: Path, path: Path) -> None:
-            mutate_file(rng, original, "model", path)
+            mutations.mutate_file(rng, original, "model", path)
 
         return Target(name, path, use, mutate)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         numbers = np.arange(24)
-        return [
+        simple = [
             target("binary", taut.BinarySVM(**fit), X, numbers % 2 == 0),
+            target("regression", taut.RegressionSVM(**fit), X, X[:, 0]),
+        ]  # fmt: skip
+        if few:
+            return simple
+        return [
+            *simple,
             target("multiclass", taut.MulticlassSVM(solver=OneSlack(), **fit), X, y),
             target("classes of numbers", taut.MulticlassSVM(cost=1.0 - np.eye(3), **fit), X,
                    X.argmax(axis=1)),
-            target("regression", taut.RegressionSVM(**fit), X, X[:, 0]),
             target("chain", taut.ChainSVM(boundary=True, **fit), parts, words),
             target("tree", taut.TreeSVM(**fit), graphs, words),
             target("graph", taut.GraphSVM(**fit), graphs, words),
@@ -245,7 +253,7 @@ class Ordinal(Structure):
 # Checkpoints
 
 
-def checkpoint_targets(folder: Path) -> list[Target]:
+def checkpoint_targets(folder: Path, few: bool) -> list[Target]:
     """Runs of several solvers and structures, stopped on the way, each of which goes on."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(20, 3))
@@ -288,15 +296,14 @@ def checkpoint_targets(folder: Path) -> list[Target]:
         "cache": (stream(), OnlineCache(memory="300KB", reach=0.0)),
         "chunked": (stream(), MultiSample()),
     }
-    found = []
-    for name, (problem, solver) in problems.items():
-        found.append(_checkpoint(folder, name, problem, solver))
-    found.append(_latent(folder, LatentMulticlass(3), stacked, frames))
-    return found
+    if few:
+        problems = {name: problems[name] for name in ("rows", "chain", "plain", "one_slack")}
+    found = [_checkpoint(folder, name, *run) for name, run in problems.items()]
+    return found if few else [*found, _latent(folder, LatentMulticlass(3), stacked, frames)]
 
 
 def _mutate_checkpoint(rng: np.random.Generator, original: Path, path: Path) -> None:
-    mutate_file(rng, original, "checkpoint", path)
+    mutations.mutate_file(rng, original, "checkpoint", path)
 
 
 def _checkpoint(folder: Path, name: str, problem: Any, solver: Any) -> Target:
@@ -371,13 +378,13 @@ def _latent(folder: Path, structure: Any, X: Any, y: Any) -> Target:
 TARGETS = {"shards": shard_targets, "models": model_targets, "checkpoints": checkpoint_targets}
 
 
-def kind_of(name: str, folder: Path) -> Kind:
-    """Good files of a kind, each used once, so that all is compiled."""
+def kind_of(name: str, folder: Path, few: bool = False) -> Kind:
+    """Good files of a kind, each used once, so that all is compiled; `few` compiles less."""
     home = folder / name
     home.mkdir()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        kind = Kind(name, TARGETS[name](home))
+        kind = Kind(name, TARGETS[name](home, few))
     for target in kind.targets:
         copy = folder / "copy"
         shutil.copytree(target.path, copy) if target.path.is_dir() else shutil.copy(
@@ -444,6 +451,7 @@ def main() -> int:
     parser.add_argument("--mutations", type=int, default=500, help="of each kind")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kinds", nargs="+", choices=TARGETS, default=list(TARGETS))
+    parser.add_argument("--seconds", type=float, default=1e9, help="limit for each kind")
     parser.add_argument("--show", type=int, default=5, help="messages of each bad outcome")
     options = parser.parse_args()
     print(f"{'kind':12} " + " ".join(f"{name:>12}" for name in OUTCOMES) + "   seconds")
@@ -455,9 +463,15 @@ def main() -> int:
             counts: collections.Counter = collections.Counter()
             messages = collections.defaultdict(collections.Counter)
             began = time.perf_counter()
-            for number, outcome, message in outcomes(
-                kind, 0, options.mutations, options.seed, folder
-            ):
+            found = (
+                each
+                for first in range(0, options.mutations, _BATCH)
+                if time.perf_counter() - began < options.seconds
+                for each in outcomes(
+                    kind, first, min(first + _BATCH, options.mutations), options.seed, folder
+                )
+            )
+            for number, outcome, message in found:
                 counts[outcome] += 1
                 messages[outcome][message if outcome not in GOOD else ""] += 1
                 if outcome not in GOOD and messages[outcome].total() <= options.show:

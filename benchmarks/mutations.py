@@ -230,7 +230,7 @@ def mutate_shards(rng: np.random.Generator, original: Path, path: Path) -> None:
         else:
             changed = change_json(rng, header)
             header = changed if isinstance(changed, dict) else {"header": changed}
-    _reseal(path, header)
+    reseal(path, header)
 
 
 def _break(rng: np.random.Generator, file: Path, folder: Path) -> None:
@@ -248,7 +248,7 @@ def _break(rng: np.random.Generator, file: Path, folder: Path) -> None:
         file.symlink_to("/dev/zero")
 
 
-def _reseal(folder: Path, header: dict[str, Any]) -> None:
+def reseal(folder: Path, header: dict[str, Any]) -> None:
     """Compute the checksums of all chunks and of the header again, as far as they make sense."""
     try:
         columns = shard_format.columns(header)

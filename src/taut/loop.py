@@ -463,8 +463,11 @@ class Run:
         InvalidData
             The snapshot is none, or says of its dual point or its w what is not so.
         """
-        for name in arrays.keys() & {"average", "best_w"}:
+        data = self.problem.data
+        for name in {"U", *arrays} & _VECTORS:
             check(arrays, {name: vector(len(self.state.w))})
+            bare = data.pad(data.unpad(arrays[name])) == arrays[name]
+            require(bare, f"{name} has values where there are no weights")
         if arrays["U"].dtype != self.state.w.dtype:
             self.widen()
         state = {name[len("state.") :]: a for name, a in arrays.items() if name[:6] == "state."}
@@ -519,4 +522,8 @@ _NUMBERS = (
     "alignment", "averaged", "iteration", "parts", "summed", "recentres", "oracle_calls", "seconds",
     "overestimate", "best_dual", "better", "verified_gap", "fruitless", "least_gap", "stagnant",
 )  # fmt: skip
+_VECTORS = {
+    "U", "centre", "average", "best_w", "state.w", "state.late", "state.lowest_w",
+    "state.resting_vector",
+}  # fmt: skip
 _SIGNED = ("best_dual", "alignment")

@@ -7,7 +7,7 @@ Each form of state therefore declares what its arrays must be, and one function 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from numbers import Integral, Real
 from typing import Any, NamedTuple
@@ -19,13 +19,19 @@ from taut.errors import InvalidData
 _ROUNDING = 1e-9  # relative, of sums of dual variables
 _LARGEST = 2**53  # counts up to here are the same as floats
 
-_TYPES: dict[str, type | tuple[type, ...]] = {
-    "int": Integral,
-    "float": Real,
-    "bool": (bool, np.bool_),
-    "str": str,
-    "None": type(None),
+Types = dict[str, Callable[[Any], bool]]
+_TYPES: Types = {
+    # True is an int to Python, and none to those who count.
+    "int": lambda value: isinstance(value, Integral) and not isinstance(value, bool),
+    "float": lambda value: isinstance(value, Real) and not isinstance(value, bool),
+    "bool": lambda value: isinstance(value, bool),
+    "str": lambda value: isinstance(value, str),
+    "None": lambda value: value is None,
 }
+#: As users give parameters: 0 for False, 1 for 1.0.
+LOOSE_TYPES: Types = _TYPES | dict.fromkeys(
+    ("int", "float", "bool"), lambda value: isinstance(value, Real)
+)
 
 
 class Stored(NamedTuple):
@@ -112,22 +118,18 @@ def number(text: Any, kind: type, name: str, low: float = -math.inf) -> Any:
     return value
 
 
-def check_types(cls: Any, values: Mapping[str, Any], names: Iterable[str] | None = None) -> None:
+def check_types(cls: Any, values: Mapping[str, Any], types: Types = _TYPES) -> None:
     """Refuse values that are not of the types that a dataclass declares for its fields.
 
-    Types that are not simple ones are not looked at, and numbers are never NaN.
+    `types` has the simple ones; where there are others, nothing is looked at. Numbers are not NaN.
     """
     known = {each.name: each for each in fields(cls)}
-    for name in values if names is None else names:
+    for name, value in values.items():
         require(name in known, f"{cls.__name__} has no {name!r:.50}")
         words = [word.strip() for word in str(known[name].type).split("|")]
-        if any(word not in _TYPES for word in words):
+        if any(word not in types for word in words):
             continue
-        value = values[name]
-        fits = any(isinstance(value, _TYPES[word]) for word in words)
-        # True is an int to Python, and none to those who count.
-        if isinstance(value, bool) and "bool" not in words:
-            fits = False
+        fits = any(types[word](value) for word in words)
         require(
             fits and value == value,
             f"{cls.__name__}.{name} = {value!r:.50}: it must be {known[name].type}",

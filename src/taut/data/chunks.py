@@ -21,6 +21,7 @@ from taut.stored import Stored, check, require
 __all__ = ["Chunk", "as_csr", "check_columns", "concatenate", "from_columns", "stack"]
 
 _POINTERS = ("indptr", "offsets")
+_LARGEST = 1e100  # beyond it squares and their sums are not finite
 _COLUMNS = ("X", "data", "indices", *_POINTERS, "y", "sample_weight", "margin")
 
 
@@ -273,7 +274,9 @@ def check_columns(columns: dict[str, np.ndarray], n_features: int) -> None:
         require(array.ndim == 1 + (name == "X"), f"{name} has shape {array.shape}")
         require(name in _COLUMNS, f"{name!r:.50} is no column")
         if array.dtype.kind == "f":
-            require(np.isfinite(array), f"{name} has values that are not finite")
+            require(
+                np.abs(array) <= _LARGEST, f"{name} has values that are not finite or too large"
+            )
     if "X" in columns:
         check(columns, {"X": Stored("f4 f8", (None, n_features))})
         rows = len(columns["X"])

@@ -14,10 +14,11 @@ from taut import files
 from taut.errors import InvalidFile, InvalidType
 from taut.result import Certificate, History, Rounds
 from taut.solvers import SOLVERS, Solver
-from taut.stored import check_types, require
+from taut.stored import LOOSE_TYPES, check_types, require
 
 KIND = "model"
 _NOT_SAVED = ("callbacks", "checkpoint", "structure")
+_LARGEST = 1e100  # a weight beyond which scores are not finite
 _WIDEST = 2**20  # bytes of a label
 
 
@@ -53,6 +54,7 @@ def restored(
     saved = {name: _decode(value, tensors) for name, value in meta["parameters"].items()}
     forbidden = saved.keys() & set(_NOT_SAVED)
     require(not forbidden, f"{forbidden} are not stored")
+    check_types(cls, saved, LOOSE_TYPES)
     model = cls(**saved | parameters)
     fitted = {name: _decode(value, tensors) for name, value in meta["fitted"].items()}
     _check_fitted(cls.__name__, fitted)
@@ -71,7 +73,7 @@ class Weights(NamedTuple):
     def look_at(self, name: str, value: Any) -> tuple[tuple[int, ...], Shape]:
         """Refuse what is none; the shape that it has, and the one that it must have."""
         numbers = isinstance(value, np.ndarray) and value.dtype.kind in "fi"
-        require(numbers and np.isfinite(value).all(), f"{name} are no finite numbers")
+        require(numbers and (np.abs(value) <= _LARGEST).all(), f"{name} are no finite numbers")
         return value.shape, self.shape
 
 

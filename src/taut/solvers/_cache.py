@@ -380,9 +380,10 @@ class CacheState(DualState):
                 "the start was made by a solver that keeps all blocks: start from a solve with "
                 "online_cache, or from nothing (warm_start=False)"
             )
-        self._restore_blocks(arrays, hot=True)
         if not same_weights:
-            self.resting, self.resting_vector, self.resting_loss = {}, None, 0.0
+            kept = {name: a for name, a in arrays.items() if not name.startswith("resting")}
+            arrays = kept | {"resting_loss": np.zeros(())}
+        self._restore_blocks(arrays, hot=True)
 
     def _restore_blocks(self, arrays: Arrays, hot: bool = False) -> None:
         check(arrays, {"chunks": Stored("i8", (None, 2), 0), "resting_loss": Stored("f8", ())})
