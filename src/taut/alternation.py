@@ -41,7 +41,7 @@ from taut.regularizer import Regularizer
 from taut.result import Certificate, History, Record, Result, Round, Rounds, Status, relative
 from taut.solvers import Solver
 from taut.solving import fingerprint_of, solve
-from taut.stored import Stored, check, number, restore_generator
+from taut.stored import Stored, check, check_size, number, restore_generator
 from taut.streamed import StreamedProblem
 
 #: What the certificate of an alternation is about.
@@ -394,6 +394,7 @@ class _Alternation:
             The snapshot is none.
         """
         check(arrays, {"w": Stored("f8", (self.problem.n_features,))})
+        check_size("w", arrays["w"])
         self.w = arrays["w"]
         self.problem = self.latent.at(self.w)
         self.objective = self.problem.primal(self.w)

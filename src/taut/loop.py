@@ -31,7 +31,7 @@ from taut.result import (
 )
 from taut.solvers import Solver
 from taut.solvers.base import Arrays, PassReport
-from taut.stored import check, number, require, restore_generator, vector
+from taut.stored import check, check_size, number, require, restore_generator, vector
 
 Callback = Callable[[Record], object]
 
@@ -466,6 +466,7 @@ class Run:
         data = self.problem.data
         for name in {"U", *arrays} & _VECTORS:
             check(arrays, {name: vector(len(self.state.w))})
+            check_size(name, arrays[name])
             bare = data.pad(data.unpad(arrays[name])) == arrays[name]
             require(bare, f"{name} has values where there are no weights")
         if arrays["U"].dtype != self.state.w.dtype:

@@ -17,6 +17,7 @@ import numpy as np
 from taut.errors import InvalidData
 
 _ROUNDING = 1e-9  # relative, of sums of dual variables
+_LARGEST_REAL = 1e100
 _LARGEST = 2**53  # counts up to here are the same as floats
 
 Types = dict[str, Callable[[Any], bool]]
@@ -90,6 +91,12 @@ def require(truth: Any, fault: str) -> None:
     """Refuse what is not as it must be."""
     if not np.all(truth):
         raise InvalidData(fault)
+
+
+def check_size(name: str, array: np.ndarray) -> None:
+    """Refuse numbers that are not finite, or so large that squares and their sums are not."""
+    size = max(-float(array.min()), float(array.max())) if array.size else 0.0
+    require(size <= _LARGEST_REAL, f"{name} has values that are not finite, or too large")
 
 
 def check_totals(total: np.ndarray, weight: np.ndarray, whole: Any = True) -> None:

@@ -16,12 +16,11 @@ from taut.data.arrays import Checked, Matrix, offsets_of
 from taut.data.memory import size_of
 from taut.digest import Digest
 from taut.errors import InvalidData
-from taut.stored import Stored, check, require
+from taut.stored import Stored, check, check_size, require
 
 __all__ = ["Chunk", "as_csr", "check_columns", "concatenate", "from_columns", "stack"]
 
 _POINTERS = ("indptr", "offsets")
-_LARGEST = 1e100  # beyond it squares and their sums are not finite
 _COLUMNS = ("X", "data", "indices", *_POINTERS, "y", "sample_weight", "margin")
 
 
@@ -274,9 +273,7 @@ def check_columns(columns: dict[str, np.ndarray], n_features: int) -> None:
         require(array.ndim == 1 + (name == "X"), f"{name} has shape {array.shape}")
         require(name in _COLUMNS, f"{name!r:.50} is no column")
         if array.dtype.kind == "f":
-            require(
-                np.abs(array) <= _LARGEST, f"{name} has values that are not finite or too large"
-            )
+            check_size(name, array)
     if "X" in columns:
         check(columns, {"X": Stored("f4 f8", (None, n_features))})
         rows = len(columns["X"])

@@ -14,11 +14,10 @@ from taut import files
 from taut.errors import InvalidFile, InvalidType
 from taut.result import Certificate, History, Rounds
 from taut.solvers import SOLVERS, Solver
-from taut.stored import LOOSE_TYPES, check_types, require
+from taut.stored import LOOSE_TYPES, check_size, check_types, require
 
 KIND = "model"
 _NOT_SAVED = ("callbacks", "checkpoint", "structure")
-_LARGEST = 1e100  # a weight beyond which scores are not finite
 _WIDEST = 2**20  # bytes of a label
 
 
@@ -73,7 +72,8 @@ class Weights(NamedTuple):
     def look_at(self, name: str, value: Any) -> tuple[tuple[int, ...], Shape]:
         """Refuse what is none; the shape that it has, and the one that it must have."""
         numbers = isinstance(value, np.ndarray) and value.dtype.kind in "fi"
-        require(numbers and (np.abs(value) <= _LARGEST).all(), f"{name} are no finite numbers")
+        require(numbers, f"{name} are no numbers")
+        check_size(name, value)
         return value.shape, self.shape
 
 
