@@ -29,6 +29,7 @@ LAYERS = [
     ["problem", "sampling", "temperature"],
     ["streamed"],
     ["solvers", "checkpoint"],
+    ["snapshots"],
     ["loop"],
     ["solving"],
     ["alternation"],

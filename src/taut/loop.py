@@ -17,7 +17,7 @@ from taut.centre import MovingCentre
 from taut.checkpoint import CheckpointFile
 from taut.errors import CrossedBounds, InvalidData
 from taut.interrupts import catch_interrupt
-from taut.problem import Belonging, Bound, Problem
+from taut.problem import Belonging, Problem
 from taut.result import (
     THE_OBJECTIVE,
     Certificate,
@@ -29,9 +29,9 @@ from taut.result import (
     peak_memory,
     relative,
 )
+from taut.snapshots import resume, snapshot_of
 from taut.solvers import Solver
 from taut.solvers.base import Arrays, PassReport
-from taut.stored import check, check_size, number, require, restore_generator, vector
 
 Callback = Callable[[Record], object]
 
@@ -47,7 +47,6 @@ _SINGLE = 1e-5  # relative gaps below this are beyond w in single precision
 _DRIFT = 50  # parts after which the rounding of single precision has added up in w
 _CROSSING = 1e-10  # relative excess of dual over primal that is no proof of a fault
 _LIMITS = (Status.MAX_ITER, Status.TIME_LIMIT)  # that would not have been met without rounding
-_AGREE = 1e-5  # relative: vectors that rounding in single precision tells apart; bounds, squared
 _TRUST = (1e-3, 10.0)  # bounds of true over estimated gap: one wrong estimate is no lasting verdict
 
 
@@ -442,89 +441,8 @@ class Run:
 
     def snapshot(self) -> tuple[Arrays, dict[str, Any]]:
         """All that is needed to go on exactly from here."""
-        arrays = {f"state.{name}": array for name, array in self.state.arrays().items()}
-        arrays |= {"centre": self.centre.z, "U": self.centre.U}
-        for name in ("average", "best_w"):
-            if getattr(self, name) is not None:
-                arrays[name] = getattr(self, name)
-        meta = {
-            "random": self.rng.bit_generator.state,
-            "history": self.history.to_dict(),
-            "centre": {name: str(value) for name, value in self.centre.settings().items()},
-            "numbers": {name: str(getattr(self, name)) for name in _NUMBERS},
-        }
-        return arrays, meta
+        return snapshot_of(self)
 
     def resume(self, arrays: Arrays, meta: dict[str, Any]) -> None:
-        """Go on from a snapshot, whose bounds are proved again: a file may say anything.
-
-        Raises
-        ------
-        InvalidData
-            The snapshot is none, or says of its dual point or its w what is not so.
-        """
-        data = self.problem.data
-        for name in {"U", *arrays} & _VECTORS:
-            check(arrays, {name: vector(len(self.state.w))})
-            check_size(name, arrays[name])
-            bare = data.pad(data.unpad(arrays[name])) == arrays[name]
-            require(bare, f"{name} has values where there are no weights")
-        if arrays["U"].dtype != self.state.w.dtype:
-            self.widen()
-        state = {name[len("state.") :]: a for name, a in arrays.items() if name[:6] == "state."}
-        self.state.restore(state)
-        U = np.zeros(len(self.state.w))
-        self.state.dual_vector(U)
-        dual = self.problem.dual_bound(self.state.loss_sum, U)
-        self.average, self.best_w = arrays.get("average"), arrays.get("best_w")
-        self.history = History.from_dict(meta["history"])
-        for name in _NUMBERS:
-            kind, low = type(getattr(self, name)), -math.inf if name in _SIGNED else 0.0
-            value = meta["numbers"][name]
-            value = value if kind is str else number(value, kind, name, low)
-            setattr(self, name, value)
-        require(self.better in ("w", "average"), f"better = {self.better!r:.20} is no name")
-        require(self.parts == 0 or len(self.history) > 0, "the history has no records")
-        self._prove(dual, U, arrays["U"])
-        centre = {k: number(v, float, k, 0.0) for k, v in meta["centre"].items()}
-        self.centre.resume(arrays["centre"], arrays["U"], centre)
-        self.state.restore(state)  # sums as the passes have added them up, not as they are afresh
-        restore_generator(self.rng, meta["random"])
-        self.aim()
-
-    def _prove(self, dual: Bound, U: np.ndarray, claimed: np.ndarray) -> None:
-        """Bounds of a snapshot anew, or refuse a dual point and a w that contradict each other.
-
-        For feasible dual variables P(w) - D is at least g(w) + g*(U) - <U, w>, whatever w is.
-        """
-        if self.state.follows:
-            gap = np.abs(claimed - U).max(initial=0.0)
-            require(gap <= _AGREE * (1.0 + np.abs(U).max(initial=0.0)), "U is not the dual vector")
-        if not self.problem.repeatable:
-            require(math.isinf(self.best_dual), "data that cannot be read again have a bound")
-            return
-        v = self.wide(self.state.w if self.best_w is None else self.best_w).copy()
-        primal, penalty = self.problem.primal_bound(v), self.problem.quadratic.value(v)
-        rounding = primal.rounding + dual.rounding + _AGREE * _AGREE * (1.0 + abs(primal.value))
-        excess = penalty + self.problem.quadratic.conjugate(U) - float(U @ v)
-        require(
-            primal.value - dual.value >= excess - rounding,
-            f"the dual bound {dual.value} and the objective {primal.value} contradict each other",
-        )
-        if self.best_w is not None:
-            (self.best_primal, self.primal_rounding), self.penalty = primal, penalty
-        # What an earlier dual point proved, and this one does not, is not known any more.
-        if self.best_dual > dual.value + rounding:
-            self.best_dual = dual.value
-        self.dual_rounding = dual.rounding
-
-
-_NUMBERS = (
-    "alignment", "averaged", "iteration", "parts", "summed", "recentres", "oracle_calls", "seconds",
-    "overestimate", "best_dual", "better", "verified_gap", "fruitless", "least_gap", "stagnant",
-)  # fmt: skip
-_VECTORS = {
-    "U", "centre", "average", "best_w", "state.w", "state.late", "state.lowest_w",
-    "state.resting_vector",
-}  # fmt: skip
-_SIGNED = ("best_dual", "alignment")
+        """Go on from a snapshot, whose bounds are proved again."""
+        resume(self, arrays, meta)

@@ -2,182 +2,32 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from taut._jit import helper, specialise
+from taut._jit import specialise
 from taut._lanes import aligned_zeros
 from taut._scaling import ScaledData
+from taut.binding.kernels import (
+    make_argmaxes,
+    make_audit,
+    make_completions,
+    make_hinges,
+    make_norms,
+    make_prediction_losses,
+    make_rivals,
+    make_worst_planes,
+)
 from taut.binding.threads import in_threads, numbered_ranges
 from taut.binding.witness import audited
 from taut.errors import InvalidStructure, MissingOracle
-from taut.inner_products import ProductRoom, inner_products
+from taut.inner_products import ProductRoom
 from taut.m_best import best_labels, candidates
 from taut.marginals import check_temperature, position_marginals, truth_log_likelihoods
 from taut.regularizer import FEW_LABELS, Prior, Regularizer, curvature_rises, through_scaling
 from taut.structures.base import Blocks, CompiledStructure, Oracles, is_own
-
-_DOUBT = 1e-6  # relative difference of values that must be equal, beyond which one is wrong
-_NEARLY = 1.01  # times the loss: a label that violates nothing then, rounding cannot make violate
-
-
-@helper
-def differ(a, b, first, last):
-    """Whether two arrays differ between two places."""
-    found = False
-    for t in range(first, last):
-        found |= a[t] != b[t]
-    return found
-
-
-def _hinges(oracles):
-    prepare, argmax, score = oracles.prepare, oracles.argmax, oracles.score
-
-    def hinges(data, offsets, truth, w, work, loss_weight, first, last, labels, out):
-        """out[i] = the largest violation of block i, its losses multiplied by `loss_weight`.
-
-        The labels that it belongs to go into the flat array `labels`.
-        """
-        for i in range(first, last):
-            prepare(data, i, w, work)
-            best = argmax(data, i, w, work, loss_weight, labels[offsets[i] : offsets[i + 1]])
-            base = score(data, i, w, work, truth[offsets[i] : offsets[i + 1]])
-            out[i] = max(best - base, 0.0)
-
-    return hinges
-
-
-def _norms(oracles):
-    products = inner_products(oracles)
-
-    def norms(offsets, truth, labels, room, row, first, last, out):
-        """out[i] = |phi(truth)| + |phi(label)| of block i, where the two differ."""
-        for i in range(first, last):
-            out[i] = 0.0
-            if not differ(truth, labels, offsets[i], offsets[i + 1]):
-                continue
-            size = offsets[i + 1] - offsets[i]
-            for side in range(2):  # one call, which is compiled into this once
-                label = (truth if side == 0 else labels)[offsets[i] : offsets[i + 1]]
-                products(i, label.reshape((1, size)), label.reshape((1, size)), room, row)
-                out[i] += math.sqrt(max(row[0], 0.0))
-
-    return norms
-
-
-def _rivals(oracles):
-    prepare, argmax, score = oracles.prepare, oracles.argmax, oracles.score
-
-    def rivals(data, offsets, truth, w, work, first, last, labels, out):
-        """As `hinges`; labels that violate nothing, but would under a little more loss, count."""
-        for i in range(first, last):
-            prepare(data, i, w, work)
-            base = score(data, i, w, work, truth[offsets[i] : offsets[i + 1]])
-            for side in range(2):
-                loss_weight = 1.0 if side == 0 else _NEARLY
-                label = labels[offsets[i] : offsets[i + 1]]
-                best = argmax(data, i, w, work, loss_weight, label)
-                if side == 0:
-                    out[i] = max(best - base, 0.0)
-                if differ(truth, labels, offsets[i], offsets[i + 1]):
-                    break
-
-    return rivals
-
-
-def _audit(oracles):
-    prepare, argmax, score = oracles.prepare, oracles.argmax, oracles.score
-    loss_of = oracles.loss
-
-    def audit(data, offsets, truth, w, work, blocks, loss_weights, label, doubts):
-        """Look for blocks whose argmax is not what it must be; doubts[0] is one more than the last.
-
-        The first of the weights of losses is 1: its label has the value that is returned, and
-        neither the truth nor labels that are best under other weights beat it.
-        """
-        for i in blocks:
-            found = label[: offsets[i + 1] - offsets[i]]
-            prepare(data, i, w, work)
-            best = score(data, i, w, work, truth[offsets[i] : offsets[i + 1]])
-            for q in range(loss_weights.shape[0]):
-                claimed = argmax(data, i, w, work, loss_weights[q], found)
-                value = score(data, i, w, work, found) + loss_of(data, i, found)
-                slack = _DOUBT * (1.0 + abs(best) + abs(value))
-                if q == 0 and (abs(claimed - value) > slack or value < best - slack):
-                    doubts[0] = i + 1
-                if q == 0:
-                    best = value
-                elif value > best + slack:
-                    doubts[0] = i + 1
-
-    return audit
-
-
-def _worst_planes(oracles):
-    prepare, argmax, score = oracles.prepare, oracles.argmax, oracles.score
-    loss_of, add_features = oracles.loss, oracles.add_features
-
-    def worst_planes(data, blocks, weight, w, room, first, last, psi, sums):
-        """Add the planes of highest violation of some blocks, times their weights.
-
-        `blocks` is (offsets, truth), `room` is (work, pair, scales): a label beside the truth.
-        """
-        offsets, truth = blocks
-        work, pair, scales = room
-        for i in range(first, last):
-            if weight[i] == 0.0:
-                continue
-            size = offsets[i + 1] - offsets[i]
-            own = truth[offsets[i] : offsets[i + 1]]
-            found = pair[size : 2 * size]
-            prepare(data, i, w, work)
-            value = argmax(data, i, w, work, 1.0, found) - score(data, i, w, work, own)
-            if value > 0.0:
-                for t in range(size):
-                    pair[t] = own[t]
-                scales[0], scales[1] = weight[i], -weight[i]
-                add_features(data, i, pair[: 2 * size].reshape((2, size)), scales, psi)
-                sums[0] += weight[i] * loss_of(data, i, found)
-                sums[1] += weight[i] * value
-
-    return worst_planes
-
-
-def _argmaxes(oracles):
-    prepare, argmax = oracles.prepare, oracles.argmax
-
-    def argmaxes(data, offsets, w, work, first, last, out):
-        """Write the highest scoring label of each block into the flat array `out`."""
-        for i in range(first, last):
-            prepare(data, i, w, work)
-            argmax(data, i, w, work, 0.0, out[offsets[i] : offsets[i + 1]])
-
-    return argmaxes
-
-
-def _prediction_losses(oracles):
-    loss = oracles.loss
-
-    def prediction_losses(data, offsets, labels, out):
-        """out[i] = loss of the label of block i in the flat array `labels`."""
-        for i in range(out.shape[0]):
-            out[i] = loss(data, i, labels[offsets[i] : offsets[i + 1]])
-
-    return prediction_losses
-
-
-def _completions(oracles):
-    complete = oracles.complete
-
-    def completions(data, offsets, w, work, first, last, out):
-        """Give the truths in the flat array `out` their best latent parts."""
-        for i in range(first, last):
-            complete(data, i, w, work, out[offsets[i] : offsets[i + 1]])
-
-    return completions
 
 
 class Room:
@@ -323,7 +173,7 @@ class CompiledData:
         self, w: np.ndarray, n_jobs: int = 1, loss_weight: float = 1.0
     ) -> tuple[np.ndarray, np.ndarray]:
         """The largest violation of each block at w, and the labels with it, one after the other."""
-        blocks, out, kernel = self.blocks, np.empty(self.n_blocks), self.kernel(_hinges)
+        blocks, out, kernel = self.blocks, np.empty(self.n_blocks), self.kernel(make_hinges)
         labels = np.empty_like(blocks.truth)
 
         def run(number: int, first: int, last: int) -> None:
@@ -343,8 +193,8 @@ class CompiledData:
         """
         blocks = self.blocks
         labels, hinges, sizes = np.empty_like(blocks.truth), *np.empty((2, self.n_blocks))
-        rivals = self.kernel(_rivals)
-        norms = specialise(_norms, self.own_oracles, self.structure.allocates)
+        rivals = self.kernel(make_rivals)
+        norms = specialise(make_norms, self.own_oracles, self.structure.allocates)
         scratch_size = self.size if self.own_oracles.inner is None else 0
 
         def run(number: int, first: int, last: int) -> None:
@@ -356,19 +206,19 @@ class CompiledData:
 
         in_threads(run, *numbered_ranges(self.n_blocks, n_jobs))
         if is_own(self.structure):
-            self._audit(v)
+            self.audit(v)
         weights = v if self.prior.trivial else self.prior.weights(self.unpad(v))
         sizes *= np.linalg.norm(weights)
         return hinges, sizes
 
-    def _audit(self, v: np.ndarray) -> None:
+    def audit(self, v: np.ndarray) -> None:
         """Refuse an argmax that is not what it must be: on all blocks, and more closely on some."""
         blocks, doubts = self.blocks, np.zeros(1, dtype=np.int64)
         for chosen, loss_weights in (
             (np.arange(self.n_blocks), [1.0]),
             (audited(self.n_blocks, self.rng), [1.0, 0.0, 0.5, 2.0, 100.0]),
         ):
-            self.kernel(_audit)(
+            self.kernel(make_audit)(
                 self.local_data(v.dtype), blocks.offsets, blocks.truth, v,
                 aligned_zeros(blocks.work_size, v.dtype), chosen, np.array(loss_weights),
                 np.empty(blocks.label_size, dtype=np.int32), doubts,
@@ -395,7 +245,7 @@ class CompiledData:
         psi gets the sum of C_i psi_i, sums[0] that of C_i loss_i, sums[1] that of C_i hinge_i;
         blocks without violation add nothing. psi is of the type of w.
         """
-        blocks, kernel = self.blocks, self.kernel(_worst_planes)
+        blocks, kernel = self.blocks, self.kernel(make_worst_planes)
 
         def run(number: int, begin: int, end: int) -> tuple[np.ndarray, np.ndarray]:
             # The first thread adds to what is there: with one, parts do not change the rounding.
@@ -424,13 +274,13 @@ class CompiledData:
         """The loss of each block's prediction against its truth, for weights without padding."""
         blocks, out = self.blocks, np.empty(self.n_blocks)
         data = self.local_data(w.dtype)
-        self.kernel(_prediction_losses)(data, blocks.offsets, self.labels(w), out)
+        self.kernel(make_prediction_losses)(data, blocks.offsets, self.labels(w), out)
         return out
 
     def labels(self, w: np.ndarray, n_jobs: int = 1) -> np.ndarray:
         """The highest scoring labels of all blocks one after the other; no padding in w."""
         labels = np.empty_like(self.blocks.truth)
-        self._over_blocks(_argmaxes, w, n_jobs, lambda: (labels,))
+        self._over_blocks(make_argmaxes, w, n_jobs, lambda: (labels,))
         return labels
 
     def m_best(self, w: np.ndarray, m: int, n_jobs: int = 1) -> tuple[np.ndarray, np.ndarray]:
@@ -506,7 +356,7 @@ class CompiledData:
     def completed(self, w: np.ndarray, n_jobs: int = 1) -> Sequence[Any]:
         """The truths with their best latent parts, for weights without padding."""
         labels = self.blocks.truth.copy()
-        self._over_blocks(_completions, w, n_jobs, lambda: (labels,))
+        self._over_blocks(make_completions, w, n_jobs, lambda: (labels,))
         return self.structure.decode(labels, self.blocks.offsets)
 
     def n_changed(self, other: Any) -> int:

@@ -1,0 +1,175 @@
+"""Loops over blocks, built around the oracles of a structure and compiled (`_jit.specialise`)."""
+
+from __future__ import annotations
+
+import math
+
+from taut._jit import helper
+from taut.inner_products import inner_products
+
+_DOUBT = 1e-6  # relative difference of values that must be equal, beyond which one is wrong
+_NEARLY = 1.01  # times the loss: a label that violates nothing then, rounding cannot make violate
+
+
+@helper
+def differ(a, b, first, last):
+    """Whether two arrays differ between two places."""
+    found = False
+    for t in range(first, last):
+        found |= a[t] != b[t]
+    return found
+
+
+def make_hinges(oracles):
+    """The largest violation of each block."""
+    prepare, argmax, score = oracles.prepare, oracles.argmax, oracles.score
+
+    def hinges(data, offsets, truth, w, work, loss_weight, first, last, labels, out):
+        """out[i] = the largest violation of block i, its losses multiplied by `loss_weight`.
+
+        The labels that it belongs to go into the flat array `labels`.
+        """
+        for i in range(first, last):
+            prepare(data, i, w, work)
+            best = argmax(data, i, w, work, loss_weight, labels[offsets[i] : offsets[i + 1]])
+            base = score(data, i, w, work, truth[offsets[i] : offsets[i + 1]])
+            out[i] = max(best - base, 0.0)
+
+    return hinges
+
+
+def make_norms(oracles):
+    """The lengths of the features that hinges were computed from."""
+    products = inner_products(oracles)
+
+    def norms(offsets, truth, labels, room, row, first, last, out):
+        """out[i] = |phi(truth)| + |phi(label)| of block i, where the two differ."""
+        for i in range(first, last):
+            out[i] = 0.0
+            if not differ(truth, labels, offsets[i], offsets[i + 1]):
+                continue
+            size = offsets[i + 1] - offsets[i]
+            for side in range(2):  # one call, which is compiled into this once
+                label = (truth if side == 0 else labels)[offsets[i] : offsets[i + 1]]
+                products(i, label.reshape((1, size)), label.reshape((1, size)), room, row)
+                out[i] += math.sqrt(max(row[0], 0.0))
+
+    return norms
+
+
+def make_rivals(oracles):
+    """Hinges, and which labels were near to a violation."""
+    prepare, argmax, score = oracles.prepare, oracles.argmax, oracles.score
+
+    def rivals(data, offsets, truth, w, work, first, last, labels, out):
+        """As `hinges`; labels that violate nothing, but would under a little more loss, count."""
+        for i in range(first, last):
+            prepare(data, i, w, work)
+            base = score(data, i, w, work, truth[offsets[i] : offsets[i + 1]])
+            for side in range(2):
+                loss_weight = 1.0 if side == 0 else _NEARLY
+                label = labels[offsets[i] : offsets[i + 1]]
+                best = argmax(data, i, w, work, loss_weight, label)
+                if side == 0:
+                    out[i] = max(best - base, 0.0)
+                if differ(truth, labels, offsets[i], offsets[i + 1]):
+                    break
+
+    return rivals
+
+
+def make_audit(oracles):
+    """Doubts about an argmax."""
+    prepare, argmax, score = oracles.prepare, oracles.argmax, oracles.score
+    loss_of = oracles.loss
+
+    def audit(data, offsets, truth, w, work, blocks, loss_weights, label, doubts):
+        """Look for blocks whose argmax is not what it must be; doubts[0] is one more than the last.
+
+        The first of the weights of losses is 1: its label has the value that is returned, and
+        neither the truth nor labels that are best under other weights beat it.
+        """
+        for i in blocks:
+            found = label[: offsets[i + 1] - offsets[i]]
+            prepare(data, i, w, work)
+            best = score(data, i, w, work, truth[offsets[i] : offsets[i + 1]])
+            for q in range(loss_weights.shape[0]):
+                claimed = argmax(data, i, w, work, loss_weights[q], found)
+                value = score(data, i, w, work, found) + loss_of(data, i, found)
+                slack = _DOUBT * (1.0 + abs(best) + abs(value))
+                if q == 0 and (abs(claimed - value) > slack or value < best - slack):
+                    doubts[0] = i + 1
+                if q == 0:
+                    best = value
+                elif value > best + slack:
+                    doubts[0] = i + 1
+
+    return audit
+
+
+def make_worst_planes(oracles):
+    """The sum of the planes of highest violation."""
+    prepare, argmax, score = oracles.prepare, oracles.argmax, oracles.score
+    loss_of, add_features = oracles.loss, oracles.add_features
+
+    def worst_planes(data, blocks, weight, w, room, first, last, psi, sums):
+        """Add the planes of highest violation of some blocks, times their weights.
+
+        `blocks` is (offsets, truth), `room` is (work, pair, scales): a label beside the truth.
+        """
+        offsets, truth = blocks
+        work, pair, scales = room
+        for i in range(first, last):
+            if weight[i] == 0.0:
+                continue
+            size = offsets[i + 1] - offsets[i]
+            own = truth[offsets[i] : offsets[i + 1]]
+            found = pair[size : 2 * size]
+            prepare(data, i, w, work)
+            value = argmax(data, i, w, work, 1.0, found) - score(data, i, w, work, own)
+            if value > 0.0:
+                for t in range(size):
+                    pair[t] = own[t]
+                scales[0], scales[1] = weight[i], -weight[i]
+                add_features(data, i, pair[: 2 * size].reshape((2, size)), scales, psi)
+                sums[0] += weight[i] * loss_of(data, i, found)
+                sums[1] += weight[i] * value
+
+    return worst_planes
+
+
+def make_argmaxes(oracles):
+    """Predictions."""
+    prepare, argmax = oracles.prepare, oracles.argmax
+
+    def argmaxes(data, offsets, w, work, first, last, out):
+        """Write the highest scoring label of each block into the flat array `out`."""
+        for i in range(first, last):
+            prepare(data, i, w, work)
+            argmax(data, i, w, work, 0.0, out[offsets[i] : offsets[i + 1]])
+
+    return argmaxes
+
+
+def make_prediction_losses(oracles):
+    """Losses of predictions."""
+    loss = oracles.loss
+
+    def prediction_losses(data, offsets, labels, out):
+        """out[i] = loss of the label of block i in the flat array `labels`."""
+        for i in range(out.shape[0]):
+            out[i] = loss(data, i, labels[offsets[i] : offsets[i + 1]])
+
+    return prediction_losses
+
+
+def make_completions(oracles):
+    """Latent parts of truths."""
+    complete = oracles.complete
+
+    def completions(data, offsets, w, work, first, last, out):
+        """Give the truths in the flat array `out` their best latent parts."""
+        for i in range(first, last):
+            complete(data, i, w, work, out[offsets[i] : offsets[i + 1]])
+
+    return completions
