@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn.exceptions import DataConversionWarning
 
-from taut.data.arrays import as_matrix, as_sequences
+from taut.data.arrays import LARGEST, as_matrix, as_sequences
 from taut.data.labels import as_label_sequences, class_index
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData, InvalidType
@@ -246,8 +246,8 @@ def test_too_many_features_are_refused():
     assert_csr(as_matrix(widest))
 
 
-def test_finite_values_whose_sum_is_not_pass():
-    X = np.full((2, 2), np.finfo(np.float64).max)
+def test_the_largest_values_that_can_be_computed_with_pass():
+    X = np.full((2, 2), LARGEST)
     assert as_matrix(X) is X
 
 

@@ -450,7 +450,7 @@ def test_an_estimator_warns_when_it_runs_out_of_memory(monkeypatch):
         ({"memory": 1.5}, r"memory = 1\.5 is no amount"),
         ({"memory": None}, r"memory = None is no amount"),
         ({"online_gap": 0.0}, r"online_gap = 0\.0 and cache_gap = 0\.001 must be positive"),
-        ({"cache_gap": math.nan}, r"cache_gap = nan must be positive"),
+        ({"cache_gap": math.nan}, r"cache_gap = nan: give a number"),
         ({"max_rounds": 0}, r"max_rounds = 0 at least 1"),
         ({"reach": -1.0}, r"reach = -1\.0"),
         ({"reach": math.nan}, r"reach = nan"),

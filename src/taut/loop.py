@@ -181,8 +181,9 @@ class Run:
                 status = Status.READ_ONCE if status is Status.MAX_ITER else status
             elif status not in (Status.CONVERGED, Status.STALLED):
                 self.verify()
-                hopeless = status in _LIMITS and self.relative_rounding > self.tol
-                status = self.verdict() or (Status.STALLED if hopeless else status)
+                hopeless = self.relative_rounding > max(self.tol, _PRECISION)
+                stalled = hopeless and status in _LIMITS
+                status = self.verdict() or (Status.STALLED if stalled else status)
         self.seconds = clock() - began
         return status
 

@@ -17,7 +17,6 @@ from taut.binding.kernels import (
     make_hinges,
     make_norms,
     make_prediction_losses,
-    make_rivals,
     make_worst_planes,
 )
 from taut.binding.threads import in_threads, numbered_ranges
@@ -28,6 +27,8 @@ from taut.m_best import best_labels, candidates
 from taut.marginals import check_temperature, position_marginals, truth_log_likelihoods
 from taut.regularizer import FEW_LABELS, Prior, Regularizer, curvature_rises, through_scaling
 from taut.structures.base import Blocks, CompiledStructure, Oracles, is_own
+
+_NEARLY = 1.01  # times the loss: a label that violates nothing then, rounding cannot make violate
 
 
 class Room:
@@ -167,21 +168,23 @@ class CompiledData:
 
         With losses multiplied by more than 1, blocks that are not far from a violation show.
         """
-        return self.hardest(w, n_jobs, loss_weight)[0]
+        return self.hardest(w, n_jobs, (loss_weight,))[0]
 
     def hardest(
-        self, w: np.ndarray, n_jobs: int = 1, loss_weight: float = 1.0
+        self, w: np.ndarray, n_jobs: int = 1, loss_weights: tuple[float, ...] = (1.0,)
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The largest violation of each block at w, and the labels with it, one after the other."""
+        """The largest violation of each block at w, and the labels with it, one after the other.
+
+        Losses are multiplied by the first of some weights; where nothing violates then, the label
+        is one that does under a later weight.
+        """
         blocks, out, kernel = self.blocks, np.empty(self.n_blocks), self.kernel(make_hinges)
-        labels = np.empty_like(blocks.truth)
+        labels, weights = np.empty_like(blocks.truth), np.array(loss_weights)
 
         def run(number: int, first: int, last: int) -> None:
             data = self.local_data(w.dtype, number=number)
             work = aligned_zeros(blocks.work_size, w.dtype)
-            kernel(
-                data, blocks.offsets, blocks.truth, w, work, loss_weight, first, last, labels, out
-            )  # fmt: skip
+            kernel(data, blocks.offsets, blocks.truth, w, work, weights, first, last, labels, out)
 
         in_threads(run, *numbered_ranges(self.n_blocks, n_jobs))
         return out, labels
@@ -191,17 +194,14 @@ class CompiledData:
 
         The sizes are 0 for blocks whose hinge is surely 0.
         """
-        blocks = self.blocks
-        labels, hinges, sizes = np.empty_like(blocks.truth), *np.empty((2, self.n_blocks))
-        rivals = self.kernel(make_rivals)
+        blocks, sizes = self.blocks, np.empty(self.n_blocks)
+        hinges, labels = self.hardest(v, n_jobs, (1.0, _NEARLY))
         norms = specialise(make_norms, self.own_oracles, self.structure.allocates)
         scratch_size = self.size if self.own_oracles.inner is None else 0
 
         def run(number: int, first: int, last: int) -> None:
-            data = self.local_data(v.dtype, number=number)
             scratch = aligned_zeros(scratch_size, v.dtype)
             room = ProductRoom.of(blocks.data, scratch, blocks.work_size)
-            rivals(data, blocks.offsets, blocks.truth, v, room.work, first, last, labels, hinges)
             norms(blocks.offsets, blocks.truth, labels, room, np.empty(1), first, last, sizes)
 
         in_threads(run, *numbered_ranges(self.n_blocks, n_jobs))

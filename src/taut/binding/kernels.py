@@ -8,7 +8,6 @@ from taut._jit import helper
 from taut.inner_products import inner_products
 
 _DOUBT = 1e-6  # relative difference of values that must be equal, beyond which one is wrong
-_NEARLY = 1.01  # times the loss: a label that violates nothing then, rounding cannot make violate
 
 
 @helper
@@ -24,16 +23,22 @@ def make_hinges(oracles):
     """The largest violation of each block."""
     prepare, argmax, score = oracles.prepare, oracles.argmax, oracles.score
 
-    def hinges(data, offsets, truth, w, work, loss_weight, first, last, labels, out):
-        """out[i] = the largest violation of block i, its losses multiplied by `loss_weight`.
+    def hinges(data, offsets, truth, w, work, loss_weights, first, last, labels, out):
+        """out[i] = the largest violation of block i, its losses times the first of some weights.
 
-        The labels that it belongs to go into the flat array `labels`.
+        The flat array `labels` gets the labels that it belongs to; where that is the truth, one
+        that violates under a later weight, if there is any.
         """
         for i in range(first, last):
             prepare(data, i, w, work)
-            best = argmax(data, i, w, work, loss_weight, labels[offsets[i] : offsets[i + 1]])
             base = score(data, i, w, work, truth[offsets[i] : offsets[i + 1]])
-            out[i] = max(best - base, 0.0)
+            for q in range(loss_weights.shape[0]):  # one call, which is compiled into this once
+                label = labels[offsets[i] : offsets[i + 1]]
+                best = argmax(data, i, w, work, loss_weights[q], label)
+                if q == 0:
+                    out[i] = max(best - base, 0.0)
+                if differ(truth, labels, offsets[i], offsets[i + 1]):
+                    break
 
     return hinges
 
@@ -55,27 +60,6 @@ def make_norms(oracles):
                 out[i] += math.sqrt(max(row[0], 0.0))
 
     return norms
-
-
-def make_rivals(oracles):
-    """Hinges, and which labels were near to a violation."""
-    prepare, argmax, score = oracles.prepare, oracles.argmax, oracles.score
-
-    def rivals(data, offsets, truth, w, work, first, last, labels, out):
-        """As `hinges`; labels that violate nothing, but would under a little more loss, count."""
-        for i in range(first, last):
-            prepare(data, i, w, work)
-            base = score(data, i, w, work, truth[offsets[i] : offsets[i + 1]])
-            for side in range(2):
-                loss_weight = 1.0 if side == 0 else _NEARLY
-                label = labels[offsets[i] : offsets[i + 1]]
-                best = argmax(data, i, w, work, loss_weight, label)
-                if side == 0:
-                    out[i] = max(best - base, 0.0)
-                if differ(truth, labels, offsets[i], offsets[i + 1]):
-                    break
-
-    return rivals
 
 
 def make_audit(oracles):

@@ -319,7 +319,7 @@ def check_finite(X: Any, name: str, offsets: np.ndarray | None = None, *, first:
     # Unlike the two ends, a mask of the values takes memory.
     if len(values) == 0 or (values.max() <= largest and values.min() >= -largest):
         return
-    k = int(np.argmax(~(np.abs(values) <= largest)))
+    k = _first_beyond(values, largest)
     if sparse:
         row, place = _row_of(k, X.indptr), f", column {X.indices[k]}"
     elif X.ndim == 2:
@@ -334,10 +334,22 @@ def check_finite(X: Any, name: str, offsets: np.ndarray | None = None, *, first:
         place = f"sequence {first + i}, row {row - offsets[i]}{place}"
     if np.isnan(values[k]):
         raise InvalidData(f"{name} contains NaN at {place}; drop or impute such rows")
+    if np.isfinite(values[k]):
+        raise InvalidData(
+            f"{name} contains {values[k]:g}, too large to compute with in {values.dtype}, at "
+            f"{place}; at most {largest:g}: drop, clip or rescale such rows"
+        )
     raise InvalidData(
-        f"{name} contains infinity or a value too large for {values.dtype} at {place}: "
-        f"{values[k]:g}, at most {largest:g} can be computed with; drop, clip or rescale such rows"
+        f"{name} contains infinity or a value too large for {values.dtype} at {place}; "
+        "drop, clip or rescale such rows"
     )
+
+
+def _first_beyond(values: np.ndarray, largest: float, chunk: int = 1 << 16) -> int:
+    """Where the first value is that is not within bounds; there is one."""
+    starts = range(0, len(values), chunk)
+    masks = (~(np.abs(values[start : start + chunk]) <= largest) for start in starts)
+    return next(start + int(np.argmax(mask)) for start, mask in zip(starts, masks) if mask.any())
 
 
 def _stack(X: Sequence[Any], name: str, start: int) -> tuple[Matrix, np.ndarray]:

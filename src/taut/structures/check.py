@@ -148,7 +148,7 @@ def _check_repeatable(example: Example, losses: np.ndarray, phi: np.ndarray) -> 
     """Losses and features are the same when asked for again."""
     for label, loss in zip(example.labels, losses, strict=True):
         again = example.loss(label)
-        if abs(again - loss) > PRECISION * (1.0 + loss):
+        if abs(again - loss) > PRECISION * (1.0 + abs(loss)):
             example.fail(
                 "loss",
                 f"label {example.name(label)} costs {loss:g}, and {again:g} when asked again",
