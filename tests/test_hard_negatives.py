@@ -164,7 +164,7 @@ def test_reports_are_the_gap_at_the_w_that_was_mined_at(case):
     problem = case.problem(0.3)
     state = SOLVER.init(problem, np.random.default_rng(0))
     for _ in range(4):
-        before = problem.primal_at(state.w.astype(np.float64))
+        before = problem.primal_bound(state.w.astype(np.float64)).value
         report = SOLVER.pass_(problem, state, 1.0, lambda: True)
         assert_allclose(report.gap + state.dual_value(0.0), before, rtol=1e-12)
         assert report.oracle_calls == problem.n_blocks

@@ -19,6 +19,7 @@ _LEAST = 20  # passes from which a rate can be told
 _FAR = 2  # times the passes so far: what lies beyond is no forecast
 _SLOWER = 0.8  # ratio of two rates below which the fall is one that slows down
 
+_AT_THIS_RATE = "at this rate"
 _LIMITS = {Status.MAX_ITER: "max_iter", Status.TIME_LIMIT: "time_limit"}
 
 
@@ -40,8 +41,9 @@ def advice(
     """
     if status not in _LIMITS:
         return ""
+    more = _more(_LIMITS[status], history, tol)
     stiff = curvature()
-    if stiff > _STIFF:
+    if stiff > _STIFF and _AT_THIS_RATE not in more:
         smallest, largest, scaler = _column_sizes(X)
         if largest > _SPREAD * smallest:
             return (
@@ -52,7 +54,7 @@ def advice(
             f"C times the squared length of the features is {stiff:.1g} on average, and training "
             f"is fast below {_EASY:g}: lower C, or scale the features"
         )
-    return _more(_LIMITS[status], history, tol)
+    return more
 
 
 def _column_sizes(X: Any) -> tuple[float, float, str]:
@@ -96,4 +98,4 @@ def _more(limit: str, history: History, tol: float) -> str:
     left = math.ceil(float(f"{max(left, 1.0):.2g}"))
     seconds = left * float(history["seconds"][-1]) / now
     amount = f"{left} more passes" if limit == "max_iter" else f"{seconds:.2g} more seconds"
-    return f"raise {limit}, or tol; at this rate about {amount} are needed"
+    return f"raise {limit}, or tol; {_AT_THIS_RATE} about {amount} are needed"

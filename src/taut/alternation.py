@@ -221,6 +221,7 @@ def alternate(
             fingerprint = run.fingerprint(solver, start)
             file = stack.enter_context(CheckpointFile(checkpoint, fingerprint))
             file.resume(run)
+            run.reopen(max_rounds, round_tol)
         stack.enter_context(closing_all(callbacks))
         stack.enter_context(one_of_each_kind())
         interrupted = stack.enter_context(catch_interrupt())
@@ -326,6 +327,16 @@ class _Alternation:
                 seconds=self.seconds,
             )
         )
+
+    def reopen(self, max_rounds: int, round_tol: float) -> None:
+        """Make the last round again if it ended the alternation: no file proves its certificate."""
+        if self.rounds.records and self._ended(max_rounds, round_tol):
+            self.rounds.records.pop()
+
+    def _ended(self, max_rounds: int, round_tol: float) -> bool:
+        """Whether the last round was the last one to make."""
+        settled = self.before - self.objective <= round_tol * self.before < math.inf
+        return self.rounds.records[-1].changed == 0 or settled or len(self.rounds) >= max_rounds
 
     def verdict(self, max_rounds: int, round_tol: float) -> Status | None:
         """Whether the rounds so far end the alternation."""

@@ -41,6 +41,7 @@ DIGEST, WEIGHTS = "data_digest", "weight_digest"  # among the arrays of a result
 _AVERAGING = 0.2  # weight of the newest w in the running average, once it has begun
 _PRECISION = 1e-9  # relative gaps above this are never blamed on floating-point numbers
 _FLOOR = 1e-12  # relative gaps that rounding may hide from the estimate: verified whatever tol
+_LONG = 64  # passes from which bounds are verified now and then, whatever the estimates say
 _PATIENCE = 20  # verifications without gain before precision is blamed
 _STAGNANT = 60  # passes without a gain of 2 % before single precision is blamed
 _SINGLE = 1e-5  # relative gaps below this are beyond w in single precision
@@ -222,9 +223,11 @@ class Run:
                 self.state.wake()
             self.overestimate = float(np.clip((primal - dual) / gap, *_TRUST)) if gap else 1.0
             self.aim()
+        elif report.over and self.looks_back():
+            self.verify()
         self.seconds = clock() - began
         record = Record(
-            self.iteration + (not report.over), self.seconds, primal, dual, exact,
+            self.iteration + (not report.over), self.seconds, primal, max(dual, 0.0), exact,
             self.oracle_calls, self.centre.stiffness,
         )  # fmt: skip
         self.history.records.append(record)
@@ -236,6 +239,11 @@ class Run:
     def aim(self) -> None:
         """Tell the solver what its estimates must come to before they are worth verifying."""
         self.state.tol = self.tol / max(self.overestimate, 1.0)
+
+    def looks_back(self) -> bool:
+        """Whether it is time to see how good w is in a long run, which may not end at its best."""
+        power = self.iteration & (self.iteration - 1) == 0
+        return self.problem.repeatable and power and self.iteration >= _LONG
 
     def take_into_average(self, w: np.ndarray, restarts: bool) -> None:
         """Move the average of w, which begins with the third w."""
@@ -401,7 +409,8 @@ class Run:
 
     def result(self, status: Status) -> Result:
         """What the caller gets."""
-        primal, dual = self.best_primal, self.best_dual
+        # Within rounding the two may cross.
+        primal, dual = self.best_primal, min(self.best_dual, self.best_primal)
         X = getattr(self.problem, "X", None)
         what_to_do = advice(status, self.history, self.tol, self.state.curvature, X)
         message = status.value.format(

@@ -91,6 +91,7 @@ class StreamedProblem(Problem):
         self.recode = recode or (lambda chunk: chunk)
         self.recoding = recoding
         self.room = Room()  # chunks are worked on one after the other
+        self.answers: dict[int, Any] = {}  # of users' structures, by chunk
         self.repeatable = source.repeatable
         # One block tells the shape of w and of the prior.
         self.data = self.bind(source.head.take([0])).data
@@ -158,7 +159,9 @@ class StreamedProblem(Problem):
         chunks = self.source.chunks(order)
         try:
             for chunk in chunks:
-                yield chunk, self.bind(chunk)
+                part = self.bind(chunk)
+                part.data.remember(self.answers, chunk.number)
+                yield chunk, part
         finally:
             chunks.close()
 

@@ -204,6 +204,10 @@ class PythonData:
                 psi += weight[i] * own
                 sums[0] += weight[i] * loss
 
+    def remember(self, memory: dict[int, Any], number: int) -> None:
+        """Go on with the memory of a chunk of this number, if there is any: what was answered."""
+        self.witness = memory.setdefault(number, self.witness)
+
     def predict_one(self, i: int, v: np.ndarray) -> list[Any]:
         """The highest scoring label of block i, where that is what a structure predicts."""
         predicts = getattr(self.structure, "scores_predict", True)

@@ -12,13 +12,14 @@ from taut.binding.plain import PythonData
 from taut.structures._compiled_examples import CompiledExample
 from taut.structures._examples import Example
 from taut.structures._plain_examples import PlainExample
-from taut.structures.base import is_own
+from taut.structures.base import is_users
 from taut.structures.check import check_laws
 
 _EXAMPLES = 4
 _COMPILED_EXAMPLES = 12  # which take less time
 _SEARCHES = 3  # random weights that candidates are found under, where nobody lists them
 _LISTED = 32  # candidates, where somebody does
+_MOST_LISTED = 256  # labels that an argmax is looked for among
 _WEIGHTS = 2
 
 
@@ -28,7 +29,7 @@ def spot_check(data: CompiledData | PythonData) -> None:
     `taut.check_structure` looks at more blocks, weights and labels. The library's own structures
     are tested elsewhere.
     """
-    if is_own(data.structure):
+    if is_users(data.structure):
         rng = np.random.default_rng(0)
         check_laws(_examples(data, rng), _WEIGHTS, rng)
 
@@ -44,7 +45,8 @@ def _examples(data: CompiledData | PythonData, rng: np.random.Generator) -> Iter
             some = _some(data.structure, rng)
             x, truth = data.X[i], data.truth[i]
             example = PlainExample(data.structure, i, x, truth, some, watched=False)
-        example.searches = _SEARCHES
+        example.searches, example.most_listed = _SEARCHES, _MOST_LISTED
+        example.nonneg = data.pad(data.prior.bounded.astype(float)) > 0.0
         yield example
 
 

@@ -19,9 +19,9 @@ _SHARE = 64
 _LISTED = 32  # labels of each, where they are listed
 
 
-def audited(n_blocks: int, rng: np.random.Generator) -> np.ndarray:
+def audited(n_blocks: int, rng: np.random.Generator, least: int = _AUDITED) -> np.ndarray:
     """Some blocks, other ones each time."""
-    return rng.permutation(n_blocks)[: max(_AUDITED, n_blocks // _SHARE)]
+    return rng.permutation(n_blocks)[: max(least, n_blocks // _SHARE)]
 
 
 class Witness:

@@ -6,6 +6,7 @@ oracle.
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NoReturn
@@ -94,25 +95,33 @@ class Example(ABC):
 
     #: Random weights under which the oracle is asked for candidates, when nobody enumerates them.
     searches: int = 50
+    #: Labels that are listed, beyond which it is not tested whether all are.
+    most_listed: int = sys.maxsize
+    #: Which weights must not be negative, as the oracles see them; all may be by default.
+    nonneg: np.ndarray | bool = False
+
+    def admissible(self, weights: np.ndarray) -> np.ndarray:
+        """Weights that training may come to."""
+        return np.where(self.nonneg, np.abs(weights), weights)
 
     def found(self, n_features: int, rng: np.random.Generator) -> Iterator[Any]:
         """What the oracle itself finds: the candidates when nobody enumerates them."""
         for scale in np.geomspace(0.01, 100.0, self.searches):
-            w = scale * rng.normal(size=n_features)
+            w = self.admissible(scale * rng.normal(size=n_features))
             for with_loss in (True, False):
                 yield self.argmax(w, with_loss)[0]
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two values are equal, such as a deep copy and its original."""
+    """Whether two values are equal, such as a deep copy and its original, or two labels."""
     if isinstance(a, np.ndarray):
         return np.array_equal(a, b, equal_nan=a.dtype.kind in "fc")
     if sp.issparse(a):
-        return a.shape == b.shape and (a != b).nnz == 0
+        return sp.issparse(b) and a.shape == b.shape and (a != b).nnz == 0
     if isinstance(a, Mapping):
-        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+        return isinstance(b, Mapping) and a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
     if isinstance(a, list | tuple):
-        return len(a) == len(b) and all(map(same, a, b))
+        return isinstance(b, list | tuple) and len(a) == len(b) and all(map(same, a, b))
     if getattr(type(a), "__eq__", None) is object.__eq__:
-        return not hasattr(a, "__dict__") or same(vars(a), vars(b))
+        return type(a) is type(b) and (not hasattr(a, "__dict__") or same(vars(a), vars(b)))
     return bool(np.all(a == b))

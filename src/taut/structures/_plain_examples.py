@@ -63,8 +63,9 @@ class PlainExample(Example):
         if hasattr(self.structure, "sample"):
             check_plain_sample(self, weights)
         labels = getattr(self.structure, "labels", None)
-        if labels is not None:
-            self._check_listed(weights, [self.truth, *labels(self.x)])
+        listed = [] if labels is None else list(labels(self.x))
+        if 0 < len(listed) <= self.most_listed:
+            self._check_listed(weights, [self.truth, *listed])
 
     def _check_listed(self, weights: np.ndarray, listed: list[Any]) -> None:
         """What the argmax returns is listed."""

@@ -108,12 +108,12 @@ def is_exact(structure: Any) -> bool:
     return oracle is None or oracle is Structure.bounded_argmax
 
 
-def is_own(structure: Any) -> bool:
-    """Whether a structure, or the one that it wraps, is a user's own and not of this library."""
+def is_users(structure: Any) -> bool:
+    """Whether a structure, or the one that a wrapper of this library holds, is a user's own."""
+    if type(structure).__module__.partition(".")[0] != "taut":
+        return True
     inner = getattr(structure, "structure", None)
-    if inner is not None:
-        return is_own(inner)
-    return type(structure).__module__.partition(".")[0] != "taut"
+    return inner is not None and is_users(inner)
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ def check_laws(examples: Iterable[Example], n_weights: int, rng: np.random.Gener
     for example in examples:
         phi = _features(example, example.truth, n_features)
         n_features = len(phi)
-        weights = _weights(n_weights, phi, rng)
+        weights = example.admissible(_weights(n_weights, phi, rng))
         example.enumerate_labels(n_features, rng)
         losses = _losses(example)
         scores, sizes = _scores(example, weights)

@@ -31,7 +31,7 @@ from taut.solvers._block_duals.base import PlaneDual, select
 from taut.solvers._block_duals.threads import exchange
 from taut.stored import check, require, vector
 
-_DOUBT = 1e4  # times rounding, by which an argmax below a known label must be wrong
+_DOUBT = 1e-6  # relative, by which an argmax below a known label must be wrong
 _ROUNDING = 1e-9  # relative, of losses that are computed again
 _AHEAD = 2  # visits between asking for a block's planes and using them
 
@@ -97,7 +97,9 @@ def _visits(oracles, step, sample):
                 n_found = sample(data, i, w, work, 1.0, first_seed + i, buffers.room, found, values)
                 # A label that is stored already comes back with the same value up to rounding.
                 bar = worst + rounding * (1.0 + abs(worst))
-                if values[0] - base < worst - _DOUBT * rounding * (1.0 + abs(worst) + abs(base)):
+                doubt = max(_DOUBT, 1e4 * rounding) * (1.0 + abs(worst) + abs(base))
+                # Where threads share w, it may have moved since the stored planes were looked at.
+                if worker.own.shape[0] == 0 and values[0] - base < worst - doubt:
                     progress[1] = i + 1
                 worst = max(worst, values[0] - base)
                 for f in range(n_found):
