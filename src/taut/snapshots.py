@@ -92,10 +92,12 @@ def _prove(run: Any, dual: Bound, U: np.ndarray, claimed: np.ndarray) -> None:
         return
     v = run.wide(run.state.w if run.best_w is None else run.best_w).copy()
     primal, penalty = run.problem.primal_bound(v), run.problem.quadratic.value(v)
-    rounding = primal.rounding + dual.rounding + _AGREE * _AGREE * abs(primal.value)
-    excess = penalty + run.problem.quadratic.conjugate(U) - float(U @ v)
+    conjugate = run.problem.quadratic.conjugate(U)
+    terms = primal.value + penalty + abs(conjugate)
+    rounding = primal.rounding + dual.rounding + _AGREE * _AGREE * terms
+    excess = penalty + conjugate - float(U @ v)
     require(
-        primal.value - dual.value >= excess - rounding,
+        primal.value - run.problem.dual(run.state.loss_sum, U) >= excess - rounding,
         f"the dual bound {dual.value} and the objective {primal.value} contradict each other",
     )
     if run.best_w is not None:
