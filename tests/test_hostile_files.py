@@ -151,7 +151,7 @@ def test_headers_that_lie_are_refused(tmp_path, change):
 @pytest.mark.parametrize("verify", [False, True])
 @pytest.mark.parametrize(
     ("name", "place", "value"),
-    [("indices", 0, 99), ("indices", 1, 0), ("indptr", 1, 2**40), ("data", 0, np.nan), ("y", 0, 7),
+    [("indices", 0, 99), ("indices", 3, 0), ("indptr", 1, 2**40), ("data", 0, np.nan), ("y", 0, 7),
      ("indptr", 0, 1), ("sample_weight", 0, -1.0)],
 )  # fmt: skip
 def test_chunks_that_lie_are_refused(tmp_path, verify, name, place, value):
@@ -200,7 +200,7 @@ def test_dual_points_that_are_infeasible_are_refused(tmp_path, change, message):
 
 
 @pytest.mark.parametrize("numbers", [
-    {"best_dual": "1e9", "best_primal": "1e9"}, {"best_primal": "nan"}, {"iteration": "-1"},
+    {"best_dual": "nan"}, {"iteration": "-1"},
     {"iteration": "9" * 5000}, {"better": "x"}, {"recentres": "1"}, {"seconds": 1.0},
 ])  # fmt: skip
 def test_numbers_that_lie_are_refused(tmp_path, numbers):

@@ -220,17 +220,15 @@ def test_saving_keeps_the_penalty(tmp_path, walked):
     assert_array_equal(again.predict(X), model.predict(X))
 
 
-@pytest.mark.parametrize("lacking", ["numbers", "certificate"])
+@pytest.mark.parametrize("lacking", ["stagnant", "before"])
 def test_checkpoints_of_another_form_are_refused(tmp_path, lacking):
     file = tmp_path / "run.taut"
-    if lacking == "numbers":
-        model = taut.MulticlassSVM(checkpoint=file, random_state=0)
-    else:
-        model = taut.LatentSVM(checkpoint=file, random_state=0)
-    data = ([x[None] for x in X], Y == 1) if lacking == "certificate" else (X, Y)
+    latent = lacking == "before"
+    model = (taut.LatentSVM if latent else taut.MulticlassSVM)(checkpoint=file, random_state=0)
+    data = ([x[None] for x in X], Y == 1) if latent else (X, Y)
     model.fit(*data)
     arrays, meta = files.read(file, "checkpoint")
-    del meta[lacking][{"numbers": "stagnant", "certificate": "penalty"}[lacking]]
+    del meta["numbers"][lacking]
     files.write(file, "checkpoint", arrays, meta)
     with pytest.raises(InvalidFile, match="delete the file to start anew"):
         model.fit(*data)

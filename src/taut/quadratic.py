@@ -186,8 +186,9 @@ class BoundedQuadratic(Quadratic):
         return float(_bounded_conjugate(U, self.shift, self.lower))
 
     def magnitude(self, U):
-        """As for the plain quadratic; weights at their bound lie within |U| + |shift| of it."""
-        return float((np.linalg.norm(U) + np.linalg.norm(self.shift)) ** 2)
+        """As for the plain quadratic."""
+        u = np.maximum(self.shift + U, self.lower)
+        return float(np.abs(U) @ np.abs(u) + 0.5 * ((u - self.shift) ** 2).sum())
 
     def survey(self, v, z, kappa, U):
         """As for the plain quadratic."""
