@@ -21,6 +21,9 @@ THE_OBJECTIVE = "the objective"
 class Status(enum.Enum):
     """Why training stopped; the value is the sentence shown to the user."""
 
+    def __repr__(self) -> str:
+        return f"Status.{self.name}"
+
     CONVERGED = "The relative gap {relative_gap:.2g} is within tol={tol:g}."
     MAX_ITER = (
         "Stopped after max_iter={passes} passes with relative gap {relative_gap:.2g} > "

@@ -50,7 +50,8 @@ TRAINING_PARAMETERS = """C : float, default=1.0
     max_iter : int, default=1000
         Largest number of passes over the data.
     time_limit : float, optional
-        Seconds after which training ends; compilation does not count.
+        Seconds after which training ends; compilation does not count, and the proof of the bounds
+        at the end comes on top.
     n_jobs : int, default=1
         Threads; -1 for all processors. With more than one, runs of one seed differ within `tol`.
     random_state : int, RandomState, Generator or None

@@ -116,9 +116,9 @@ class CacheState(DualState):
         overflows, self.overflows = self.overflows, 0
         if overflows:
             warn_once(
-                f"the active blocks do not fit into memory={self.memory}: {overflows} times, "
-                f"features were dropped to be read again, of {self.n_dropped} blocks in all; raise "
-                "memory, or lower C",
+                f"the active blocks do not fit into memory={self.memory}: {overflows} times some "
+                f"features were dropped to be read again, {self.n_dropped} blocks counted each "
+                "time; raise memory, or lower C",
                 CacheOverflow,
             )
         self.n_dropped = 0
