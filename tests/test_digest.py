@@ -40,6 +40,17 @@ class Lazy(Thing):
         return {name: value for name, value in vars(self).items() if name != "calls"}
 
 
+class AttributeDict(dict):
+    __getattr__ = dict.__getitem__
+
+
+class Odd(set):
+    """One that raises whatever it is asked."""
+
+    def __reduce_ex__(self, protocol):
+        raise OSError("not today")
+
+
 class Derived(Thing):
     @functools.cached_property
     def found(self):
@@ -90,6 +101,12 @@ VALUES = [
     lambda: Thing(b=1),
     lambda: Slotted(1),
     lambda: Slotted(2),
+    lambda: AttributeDict(a=1),
+    lambda: AttributeDict(a=2),
+    lambda: Thing(py_func=abs, a=1),
+    lambda: Thing(py_func=sparse, a=1),
+    lambda: Thing(py_func=sparse, a=2),
+    lambda: functools.cache(sparse),
     lambda: looped(1),
     lambda: looped(2),
     lambda: collections.Counter("abb"),
@@ -253,7 +270,12 @@ def test_what_cannot_be_read_is_refused():
     deep = []
     for _ in range(100_000):
         deep = [deep]
-    for value in (threading.Lock(), [threading.Lock()], (x for x in ()), Thing(f=sys.stdout), deep):
+    linked = [Thing() for _ in range(2000)]
+    for before, after in itertools.pairwise(linked):
+        before.next, after.previous = after, before
+    generator = (x for x in ())
+    plain = (threading.Lock(), [threading.Lock()], generator, Thing(f=sys.stdout), Odd({1}))
+    for value in (*plain, deep, linked[0]):
         digest = Digest()
         digest.add(value)
         digest.add(1)

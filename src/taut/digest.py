@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from taut.errors import InvalidData
 
@@ -95,20 +96,25 @@ class Digest:
 
     def _enter(self, value: Any) -> None:
         try:
-            token = self._token(value)
-        except _Cycle:
-            self._open.clear()
-            self._cyclic = True
-            token = self._token(value)
-            self._cyclic = False
+            token = self._whole_token(value)
         except RecursionError:
+            token = self._unreadable(value)
+        finally:
             self._open.clear()
             self._cyclic = False
-            token = self._unreadable(value)
         self._sum.update(token)
         if len(self._alive) > _MANY:
             for memory in (self._known, self._seen, self._alive):
                 memory.clear()
+
+    def _whole_token(self, value: Any) -> bytes:
+        """The token of a value that may contain itself."""
+        try:
+            return self._token(value)
+        except _Cycle:
+            self._open.clear()
+            self._cyclic = True
+            return self._token(value)
 
     def digest(self) -> bytes:
         """Of all that was added."""
@@ -161,12 +167,12 @@ class Digest:
         """What consists of others."""
         tag, parts = _named(type(value)), hashlib.sha256()
         tokens: Iterable[bytes] = map(self._token, self._parts(value))
-        if isinstance(value, set | frozenset):
-            tokens = sorted(tokens)
         try:
-            for token in tokens:
+            for token in sorted(tokens) if isinstance(value, set | frozenset) else tokens:
                 parts.update(token)
-        except _Opaque:
+        except (_Cycle, RecursionError, MemoryError):
+            raise
+        except Exception:  # from code of the object's class, which may raise anything
             return self._unreadable(value)
         return _packed(tag, parts.digest())
 
@@ -193,16 +199,14 @@ class Digest:
             yield from (value.fget, value.fset)
         elif isinstance(value, functools.cached_property):
             yield value.func
-        elif isinstance(getattr(value, "py_func", None), types.FunctionType):
-            yield value.py_func  # a compiled function
-        elif isinstance(getattr(value, "__wrapped__", None), types.FunctionType):
-            yield value.__wrapped__
+        elif (inner := _inner_function(value)) is not None:
+            yield inner
         elif isinstance(value, np.ndarray):
             if type(value) in (np.ndarray, np.memmap):  # of objects
                 yield from (str(value.dtype), value.shape, list(value.flat))
             else:
                 yield from (value.view(np.ndarray), vars(value))
-        elif hasattr(value, "tocsr") and hasattr(value, "nnz"):
+        elif sp.issparse(value):
             # Not its state, in which scipy keeps what it has found out about the order of indices.
             rows = value.tocsr()
             yield from (value.shape, rows.data, rows.indices, rows.indptr)
@@ -212,12 +216,7 @@ class Digest:
     def _object(self, value: Any) -> Iterator[Any]:
         """The state of an object, and its class."""
         reduce = copyreg.dispatch_table.get(type(value))
-        try:
-            reduced = value.__reduce_ex__(4) if reduce is None else reduce(value)
-        except RecursionError:
-            raise
-        except Exception as error:
-            raise _Opaque from error
+        reduced = value.__reduce_ex__(4) if reduce is None else reduce(value)
         if isinstance(reduced, str):
             yield reduced
             return
@@ -261,7 +260,7 @@ class Digest:
             inside = (name for name in names if name in vars(value))
             return [(name, self._read(vars(value)[name], [])) for name in inside]
         plain = (*_ATOMS, *_CODE, list, tuple, dict, set, frozenset, np.ndarray, np.generic)
-        if isinstance(value, plain) or hasattr(value, "py_func") or hasattr(value, "__wrapped__"):
+        if isinstance(value, plain) or _inner_function(value) is not None:
             return value
         return _named(type(value))
 
@@ -281,10 +280,6 @@ class Digest:
         name = _named(type(value))
         self.opaque = self.opaque or name
         return _packed("opaque", name)
-
-
-class _Opaque(Exception):
-    """An object whose state cannot be read."""
 
 
 _CODE = (
@@ -333,6 +328,21 @@ def _array_digest(array: np.ndarray) -> bytes:
             slab = np.ascontiguousarray(array[first : first + step])
             digest.update(slab.reshape(-1).view(np.uint8).data)
     return digest.digest()
+
+
+def _inner_function(value: Any) -> types.FunctionType | None:
+    """The function that a library's compiled or wrapped one was made of.
+
+    Looked up without `__getattr__`, which may answer to any name or raise anything.
+    """
+    try:
+        attributes = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return None
+    inner = attributes.get("py_func", attributes.get("__wrapped__"))
+    if isinstance(inner, types.FunctionType) and _is_library(type(value)):
+        return inner
+    return None
 
 
 def _named(value: Any) -> str:
