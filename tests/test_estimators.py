@@ -47,7 +47,7 @@ from taut import (
     files,
 )
 from taut.errors import InvalidData, InvalidFile, InvalidType, NotConverged
-from taut.solvers import DualCoordinate
+from taut.solvers import DualCoordinate, OnlineCache
 from taut.structures import Multiclass, SlackRescaled
 
 TIGHT = {"tol": 1e-9, "max_iter": 5000, "random_state": 0}
@@ -838,6 +838,14 @@ def test_saving_drops_what_belongs_to_the_run(tmp_path):
     again = taut.load(tmp_path / "m")
     assert (again.callbacks, again.checkpoint, again.random_state) == ((), None, None)
     assert_array_equal(again.cost, COST)
+
+
+def test_settings_of_solvers_come_back_as_they_were_given(tmp_path):
+    settings = {"max_rounds": 50.0, "shuffle": 1, "online_gap": 1}
+    model = CASES["multiclass"].fit().set_params(solver=OnlineCache(**settings))
+    model.save(tmp_path / "m")
+    again = taut.load(tmp_path / "m").solver
+    assert {name: getattr(again, name) for name in settings} == settings
 
 
 def test_names_of_features_are_saved(tmp_path):

@@ -240,7 +240,7 @@ def _labels(item: dict[str, Any], tensors: dict[str, np.ndarray]) -> np.ndarray:
 
 def _solver(item: dict[str, Any], tensors: dict[str, np.ndarray]) -> Solver:
     cls, settings = SOLVERS[item["solver"]], item["settings"]
-    check_types(cls, settings)
+    check_types(cls, settings, LOOSE_TYPES)
     return cls(**settings)
 
 
