@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 import taut
 from own_structures import Tags
 from reference import multiclass_blocks
-from taut import files, walk
+from taut import digest, files, walk
 from taut.enclosure import Enclosure, Node, worst_between
 from taut.errors import InvalidData, InvalidFile, InvalidType, NotConverged
 
@@ -210,6 +210,16 @@ def test_models_come_without_the_data(walked):
     for model in (path.points[1].model, path.at(0.5)):
         assert not {"_end", "_state", "_keeps_end"} & vars(model).keys()
         assert not model.warm_start
+
+
+def test_data_are_hashed_once(monkeypatch):
+    hashed, plain = [], digest._array_digest
+    monkeypatch.setattr(
+        digest, "_array_digest", lambda array: hashed.append(array.shape) or plain(array)
+    )
+    path = taut.path(*CASES["multiclass"], LOW, HIGH, gap=0.5)
+    assert len(path.points) > 2
+    assert sum(len(shape) == 2 and shape[0] == len(X) for shape in hashed) == 1
 
 
 def test_saving_keeps_the_penalty(tmp_path, walked):

@@ -69,6 +69,12 @@ class Belonging(NamedTuple):
     prior: bytes
     data: bytes
 
+    @classmethod
+    def of_bytes(cls, joined: bytes) -> Belonging:
+        """From the digests one after the other."""
+        size = len(joined) // len(cls._fields)
+        return cls(*(joined[k * size : (k + 1) * size] for k in range(len(cls._fields))))
+
     def differing(self, other: Belonging) -> list[str]:
         """The names of what is not the same."""
         return [name for name, own in self._asdict().items() if own != getattr(other, name)]
@@ -105,6 +111,7 @@ class Problem:
     in_memory = True
     #: Whether the blocks can be looked at again, as true bounds demand.
     repeatable = True
+    _known: Belonging | None = None
 
     def __init__(
         self,
@@ -128,10 +135,15 @@ class Problem:
         self.sample_weight = check_sample_weight(sample_weight, self.n_blocks)
         self._set_factor(C)
 
-    def with_factor(self, C: float) -> Self:
-        """The same problem with another C; the data are shared."""
+    def with_factor(self, C: float, known: Belonging | None = None) -> Self:
+        """The same problem with another C; the data are shared.
+
+        Give the `known` answer of `belonging` only where nothing can have changed since: the data
+        are then not hashed again.
+        """
         check_factor(C)
         other = copy.copy(self)
+        other._known = known
         other._set_factor(C)
         return other
 
@@ -156,6 +168,9 @@ class Problem:
         Weights are not in it. All bytes of the data are gone through; what cannot be read is
         refused when the answer is asked for.
         """
+        known = self._known
+        if known is not None:
+            return lambda: known
         structure, prior = self._law()
         data = Digest()
         for value in self.data.content():

@@ -108,15 +108,17 @@ def solve(
     return run.result(status)
 
 
+def belonging_of(start: Arrays) -> Belonging:
+    """What dual variables say that they belong to."""
+    return Belonging.of_bytes(start[DIGEST].tobytes() if DIGEST in start else b"")
+
+
 def check_start(start: Arrays, belonging: Belonging) -> None:
     """Refuse dual variables that belong to something else.
 
     Planes keep the losses and features of their labels: with others the bounds would be wrong.
     """
-    given = start[DIGEST].tobytes() if DIGEST in start else b""
-    size = len(belonging.data)
-    own = Belonging(*(given[k * size : (k + 1) * size] for k in range(len(Belonging._fields))))
-    differing = belonging.differing(own)
+    differing = belonging.differing(belonging_of(start))
     if differing:
         raise InvalidData(
             f"the start belongs to other data: the {' and the '.join(differing)} of its solve and "

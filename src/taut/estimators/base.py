@@ -25,7 +25,7 @@ from taut.problem import Problem
 from taut.progress import progress_line
 from taut.result import DualPoint, Record, Status
 from taut.solvers import SOLVERS, Solver
-from taut.solving import solve
+from taut.solving import belonging_of, solve
 
 _KEPT = ("_state", "_online", "_end")  # what a fit may leave beside its fitted attributes
 _NEGLIGIBLE = 1e-8  # relative gap up to which it does not matter that there is none smaller
@@ -271,7 +271,9 @@ class StructuralEstimator(BaseEstimator):
     def _walk(self, C: float) -> Self:
         """A model of the same data at another C, from where this one ended (`_keeps_end`)."""
         other = copy.copy(self).set_params(C=C)
-        w, fitted = other._solve(self._end.problem.with_factor(C), other._options())
+        # Within a walk the data stay as they were when the first solve hashed them.
+        known = belonging_of(self._state) if hasattr(self, "_state") else None
+        w, fitted = other._solve(self._end.problem.with_factor(C, known), other._options())
         return other._with_weights(w, fitted)
 
     def _with_weights(self, w: np.ndarray, fitted: dict[str, Any]) -> Self:
