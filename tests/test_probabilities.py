@@ -161,6 +161,14 @@ def test_a_few_rows_without_a_mistake_leave_doubts(name):
     assert (sure > 0.85).all()
 
 
+@pytest.mark.parametrize("source", [np.random.RandomState, np.random.default_rng])
+def test_weights_are_the_same_with_and_without(name, source):
+    plain, calibrated = (
+        fitted(name, calibrate=share, random_state=source(0), tol=0.1) for share in (None, 0.2)
+    )
+    assert_array_equal(calibrated.coef_, plain.coef_)
+
+
 def test_a_class_of_one_row_stays_in_training():
     y = Y["multiclass"].copy()
     y[0] = "rare"

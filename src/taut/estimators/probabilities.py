@@ -55,12 +55,16 @@ class ClassProbabilities(LinearEstimator, LabelDistribution):
         few rows without a mistake would otherwise make the model sure of everything.
         """
         counts = check_sample_weight(sample_weight, len(codes))
-        held = self._held_out(codes, counts)
+        self._check_share(codes[counts > 0.0])
         fitted = self._train(structure, Checked(matrix), targets, weight, coef_shape)
         # Models of a path differ in their weights, and whoever interrupts wants no second fit.
         interrupted = fitted["certificate_"].status is Status.INTERRUPTED
-        if held is None or self._keeps_end or interrupted:
+        if self.calibrate is None or self._keeps_end or interrupted:
             return fitted
+        held = counts > 0.0
+        # A seed of its own, after the one of `_train`: weights are the same without it.
+        rng = np.random.default_rng(self._seed())
+        held[held] = hold_out(codes[held], float(self.calibrate), rng)
         other = self._copy(warm_start=False, checkpoint=None, callbacks=())
         seen = ~held
         rows = Checked(matrix[seen])
@@ -69,24 +73,22 @@ class ClassProbabilities(LinearEstimator, LabelDistribution):
         likelihoods = other._row_likelihoods(matrix[held], codes[held], doubt=1.0 / held.sum())
         return fitted | {"temperature_": likeliest_temperature(likelihoods, counts[held])}
 
-    def _held_out(self, codes: np.ndarray, counts: np.ndarray) -> np.ndarray | None:
-        """Which rows are held out to find a temperature, of those that count; None for none."""
+    def _check_share(self, codes: np.ndarray) -> None:
+        """Refuse what is no share of rows, or holds out none of these."""
         share: Any = self.calibrate
         if share is None:
-            return None
+            return
         if not isinstance(share, Real) or not 0.0 < float(share) < 1.0:
             raise InvalidData(
                 f"calibrate = {share!r}: give the share of rows that is held out to find a "
                 "temperature, between 0 and 1, or None"
             )
-        held = counts > 0.0
-        held[held] = hold_out(codes[held], float(share), np.random.default_rng(self._seed()))
-        if not held.any():
+        # How many are held out does not depend on the seed.
+        if not hold_out(codes, float(share), np.random.default_rng(0)).any():
             raise InvalidData(
                 f"calibrate = {share} holds out none of {len(codes)} rows, since one of each class "
                 "is kept: give a larger share or more rows"
             )
-        return held
 
     def _streamed(self, source: Source, plan: Plan) -> StreamedProblem:
         if self.calibrate is not None:
