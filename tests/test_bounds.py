@@ -175,7 +175,9 @@ def test_spot_check_takes_few_calls(data):
     assert 0 < Counting.calls - without <= 48
 
 
-def test_check_must_be_a_bool(data):
+def test_check_is_a_flag_as_others_are(data):
+    for check in (np.True_, 1, 0):
+        StructuredSVM(Tags(3), check=check, tol=10.0).fit(*data)
     with pytest.raises(InvalidData, match="check = 'no'"):
         StructuredSVM(Tags(3), check="no").fit(*data)
 

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from taut.binding import CompiledData, PythonData, bind
+from taut.checks import check_flag
 from taut.data.chunks import Chunk
 from taut.data.source import Source
 from taut.errors import InvalidData, InvalidType
@@ -75,8 +76,7 @@ class StructuredSVM(OnlineEstimator, HasStructure):
         return self._keep(self._train(self.structure, X, y, sample_weight, None))
 
     def _options(self) -> dict[str, Any]:
-        if not isinstance(self.check, bool):
-            raise InvalidType(f"check = {self.check!r}: give True or False")
+        check_flag("check", self.check)
         return super()._options() | {"check": self.check}
 
     def _plan(self, source: Source) -> Plan:
