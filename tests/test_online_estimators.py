@@ -348,7 +348,10 @@ def test_margins_are_those_of_the_rows(tmp_path):
     ("margin", "message"),
     [
         (-np.ones(15), r"margin\[0\] = -1\.0 is negative"),
-        (np.ones(14), r"margin has shape \(14,\), expected \(15,\)"),
+        (
+            np.ones(14),
+            r"margin has shape \(14,\), expected \(15,\); pass one margin per row",
+        ),
         (np.full(15, np.nan), "margin contains NaN"),
         (["a"] * 15, "margin"),
     ],

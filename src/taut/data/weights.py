@@ -49,11 +49,16 @@ def as_weights(
     sample_weight: Any, n: int, name: str = "sample_weight", unit: str = "row of X"
 ) -> np.ndarray:
     """As `check_sample_weight`, for weights that may all be zero, such as those of a part."""
-    weight = per_block(sample_weight, n, name, unit, "weight")
-    if n and weight.min() < 0:
-        i = int(np.argmax(weight < 0))
-        raise InvalidData(f"{name}[{i}] = {weight[i]} is negative; pass weights >= 0")
-    return weight
+    return _not_negative(sample_weight, n, name, unit, "weight")
+
+
+def _not_negative(values: Any, n: int, name: str, unit: str, what: str) -> np.ndarray:
+    """As `per_block`, without negative numbers."""
+    numbers = per_block(values, n, name, unit, what)
+    if n and numbers.min() < 0.0:
+        i = int(np.argmax(numbers < 0.0))
+        raise InvalidData(f"{name}[{i}] = {numbers[i]} is negative; pass {what}s >= 0")
+    return numbers
 
 
 def per_block(values: Any, n: int, name: str, unit: str, what: str) -> np.ndarray:
@@ -74,13 +79,4 @@ def per_block(values: Any, n: int, name: str, unit: str, what: str) -> np.ndarra
 
 def check_margin(margin: Any, n: int) -> np.ndarray:
     """Margins of n rows: finite numbers >= 0, one for each or one for all."""
-    checked = as_numbers(margin, "margin").astype(np.float64)
-    if checked.ndim == 0:
-        checked = np.full(n, checked)
-    if checked.shape != (n,):
-        raise InvalidData(f"margin has shape {checked.shape}, expected {(n,)}; pass one per row")
-    check_finite(checked, "margin")
-    if n and checked.min() < 0.0:
-        i = int(np.argmax(checked < 0.0))
-        raise InvalidData(f"margin[{i}] = {checked[i]} is negative; pass margins >= 0")
-    return checked
+    return _not_negative(margin, n, "margin", "row", "margin")
