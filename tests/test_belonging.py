@@ -40,6 +40,7 @@ from taut import (
     files,
     solve,
 )
+from taut.checkpoint import CheckpointFile
 from taut.data import Stream, open_shards, write_shards
 from taut.errors import InvalidData, InvalidFile
 from taut.solvers import DualCoordinate, MultiSample, OneSlack, OnlineCache, Subgradient
@@ -452,7 +453,7 @@ def test_one_run_at_a_time_has_a_checkpoint(tmp_path, environment, other_C):
     ) as process:
         assert process.stdout.readline() == "ready\n"
         content = path.read_bytes()
-        message = rf"run\.taut is .* of a run that is under way \(process {process.pid}\): wait "
+        message = rf"run\.taut is .* of a run that is under way \(process {process.pid}\); wait "
         with pytest.raises(InvalidFile, match=message):
             solve(STRUCTURES["multiclass"].problem(C=other_C), checkpoint=path)
         assert path.read_bytes() == content
@@ -477,6 +478,20 @@ def test_the_lock_of_a_killed_process_is_of_no_harm(tmp_path, environment):
     assert path.with_name("run.taut.lock").exists()
     problem = STRUCTURES["multiclass"].problem(C=3.0)
     assert len(solve(problem, tol=1e-8, checkpoint=path).history) > 1
+
+
+def test_a_full_disk_does_not_end_a_run_that_locks(tmp_path):
+    resource = pytest.importorskip("resource")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))  # no file may grow
+    try:
+        with CheckpointFile(tmp_path / "run.taut", {}):
+            other = CheckpointFile(tmp_path / "run.taut", {})
+            with pytest.raises(InvalidFile, match="under way \\(process unknown\\)"), other:
+                pass
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_runs_within_runs(tmp_path):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, Any, Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 
@@ -16,9 +15,6 @@ from taut.checks import as_path, check_number
 from taut.digest import LEAVE_OUT
 from taut.errors import InvalidData, InvalidFile
 from taut.notices import warn
-
-if sys.platform != "win32":  # there files are compared before they are replaced, no more
-    import fcntl
 
 #: Digests of what a run consists of, by name.
 Fingerprint = dict[str, str]
@@ -32,7 +28,7 @@ class Checkpoint:
 
     The file is replaced as a whole: a kill in the middle of writing leaves the one before. A file
     that belongs to other data or other parameters is refused, never overwritten. While a run uses
-    it, a file `path.lock` beside it keeps other runs away; one that a kill leaves is of no harm.
+    it, a file `path.lock` in the same folder keeps other runs away; a leftover one is harmless.
 
     Parameters
     ----------
@@ -92,19 +88,16 @@ class CheckpointFile:
         self.fingerprint = fingerprint
         self.written = time.monotonic()
         self.failed = False
-        self._lock: IO[str] | None = None
+        self._held = ExitStack()
         self._stamp: tuple[int, int] | None = None  # of the file as this run knows it
 
     def __enter__(self) -> Self:
-        self._lock = _locked(self.path)
+        remedy = f"wait for its end, or {_OWN_PATHS}"
+        self._held.enter_context(files.locked(self.path, _KIND, remedy))
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._lock is not None:
-            # Before it is closed: whoever opens it now finds that it is gone, and makes another.
-            Path(self._lock.name).unlink(missing_ok=True)
-            _unlock(self._lock)
-            self._lock = None
+        self._held.close()
 
     def load(self) -> tuple[dict[str, np.ndarray], dict[str, Any]] | None:
         """The saved run, or None when there is no file."""
@@ -170,51 +163,3 @@ class CheckpointFile:
                     RuntimeWarning,
                 )
             self.failed = True
-
-
-def _locked(path: Path) -> IO[str] | None:
-    """The open lock of a checkpoint; None where the system or the folder has no locks.
-
-    The system lets go of it when the process ends, however it ends.
-    """
-    if sys.platform == "win32":
-        return None
-    name = path.with_name(path.name + ".lock")
-    while True:
-        try:
-            lock = open(name, "a+")  # noqa: SIM115
-        except OSError:
-            return None  # the first saving will say what is wrong with the folder
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _is_at(lock, name):
-                lock.seek(0)
-                lock.truncate()
-                lock.write(f"{os.getpid()}\n")
-                lock.flush()
-                return lock
-        except OSError as error:
-            lock.seek(0)
-            owner = lock.read().strip() or "unknown"
-            lock.close()
-            if error.errno not in (errno.EAGAIN, errno.EACCES):
-                return None
-            raise InvalidFile(
-                f"{path} is the checkpoint of a run that is under way (process {owner}): "
-                f"wait for its end, or {_OWN_PATHS}"
-            ) from None
-        lock.close()  # another run has ended in between, and taken the file with it
-
-
-def _unlock(lock: IO[str]) -> None:
-    if sys.platform != "win32":
-        # Closing is not enough where a process was forked in between, and has it open too.
-        fcntl.flock(lock, fcntl.LOCK_UN)
-    lock.close()
-
-
-def _is_at(file: IO[str], path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
-    except FileNotFoundError:
-        return False

@@ -4,6 +4,7 @@ The header's ``__metadata__`` holds ``format``, ``version``, ``kind``, ``meta`` 
 ``sha256``, which covers kind, version, meta and each tensor's name, dtype, shape and bytes.
 """
 
+import errno
 import hashlib
 import json
 import os
@@ -12,7 +13,7 @@ import secrets
 import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any, BinaryIO, NoReturn
@@ -346,8 +347,82 @@ def _not_json(constant: str) -> NoReturn:
 
 
 @contextmanager
+def locked(path: Path, kind: str, remedy: str) -> Iterator[None]:
+    """Keep other runs away from a file, in this process too, by a lock at `path.lock`.
+
+    The system lets go of it when the process ends, however it ends. Where the system or the folder
+    has no locks, nobody is kept away.
+
+    Raises
+    ------
+    InvalidFile
+        Another run has the lock.
+    """
+    name = path.with_name(f"{path.name}.lock")
+    lock = _lock_at(name)
+    if isinstance(lock, str):
+        _refuse(path, f"is the {kind} of a run that is under way (process {lock})", remedy)
+    try:
+        yield
+    finally:
+        if lock is not None:
+            with suppress(OSError):
+                # Before it is let go: whoever opens it now finds that it is gone, makes another.
+                name.unlink(missing_ok=True)
+            _let_go(lock)
+
+
+def _lock_at(name: Path) -> int | str | None:
+    """The descriptor that holds a lock, or which process does; None where there are no locks."""
+    while fcntl is not None:
+        try:
+            lock = os.open(name, os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError:
+            return None  # writing will say what is wrong with the folder
+        mine = _lock(lock)
+        if mine and _is_at(lock, name):
+            with suppress(OSError):  # on a full disk the process stays unknown, no more
+                os.ftruncate(lock, 0)
+                os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+            return lock
+        owner = os.pread(lock, 20, 0).decode(errors="replace").strip() or "unknown"
+        os.close(lock)
+        if mine is None:
+            return None
+        if not mine:
+            return owner
+        # Another run has ended in between, and taken the file with it.
+    return None
+
+
+def _lock(descriptor: int, *, wait: bool = False) -> bool | None:
+    """Lock an open file; whether that was possible, or None where there are no locks."""
+    if fcntl is None:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except OSError as error:
+        return False if error.errno in (errno.EAGAIN, errno.EACCES) else None
+    return True
+
+
+def _let_go(lock: int) -> None:
+    if fcntl is not None:
+        # Closing is not enough where a process was forked in between, and has it open too.
+        fcntl.flock(lock, fcntl.LOCK_UN)
+    os.close(lock)
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
+@contextmanager
 def temporary_for(path: Path, make: Callable[[Path], object]) -> Iterator[Path]:
-    """A file or folder beside `path` in which to write what shall appear there as a whole.
+    """A file or folder next to `path` in which to write what shall appear there as a whole.
 
     It is locked while this process works on it, and removed if that fails. What processes that were
     killed have left is not locked any more, and is removed first.
@@ -359,7 +434,7 @@ def temporary_for(path: Path, make: Callable[[Path], object]) -> Iterator[Path]:
         Makes an empty file or folder at the path that it is given.
     """
     _remove_left(path)
-    temporary, lock = _locked(path, make)
+    temporary, lock = _new_temporary(path, make)
     try:
         yield temporary
     except BaseException:
@@ -370,7 +445,7 @@ def temporary_for(path: Path, make: Callable[[Path], object]) -> Iterator[Path]:
             os.close(lock)
 
 
-def _locked(path: Path, make: Callable[[Path], object]) -> tuple[Path, int | None]:
+def _new_temporary(path: Path, make: Callable[[Path], object]) -> tuple[Path, int | None]:
     """A new temporary, and the descriptor that holds its lock, where there are locks."""
     while True:
         temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
@@ -381,10 +456,7 @@ def _locked(path: Path, make: Callable[[Path], object]) -> tuple[Path, int | Non
             lock = os.open(temporary, os.O_RDONLY)
         except FileNotFoundError:
             continue  # another process took it for one that was left, before it was locked
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        except OSError:  # a file system without locks: nobody will take it for one that was left
-            return temporary, lock
+        _lock(lock, wait=True)  # without locks, nobody will take it for one that was left
         if temporary.exists():
             return temporary, lock
         os.close(lock)
@@ -402,10 +474,10 @@ def _remove_left(path: Path) -> None:
         except OSError:
             continue
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _remove(temporary)
+            if _lock(lock):
+                _remove(temporary)
         except OSError:
-            pass  # it is in use, or somebody else's
+            pass  # it is somebody else's
         finally:
             os.close(lock)
 
