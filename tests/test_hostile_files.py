@@ -6,17 +6,20 @@ import signal
 import sys
 import tempfile
 import time
+import types
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import taut
+from own_structures import Tags
 from taut import files, stored
-from taut.checkpoint import Checkpoint
+from taut.checkpoint import Checkpoint, CheckpointFile
 from taut.data import open_shards, write_shards
+from taut.data.arrays import as_matrix
 from taut.data.shard_format import sealed
-from taut.errors import InvalidData, InvalidFile
+from taut.errors import InvalidContent, InvalidData, InvalidFile
 from taut.estimators import ESTIMATORS, storage
 from taut.structures import Bags, LatentMulticlass, Multiclass, NdcgRanking, PairwiseRanking
 
@@ -218,6 +221,34 @@ def test_a_dual_bound_is_proved_again(tmp_path):
     assert result.certificate.dual <= best.primal * (1.0 + 1e-9)
 
 
+@pytest.mark.parametrize("error", [
+    IndexError, KeyError, OverflowError, TypeError, ValueError, AttributeError, InvalidContent,
+])  # fmt: skip
+def test_whatever_a_lying_checkpoint_raises_is_blamed_on_it(tmp_path, error):
+    files.write(tmp_path / "run", "checkpoint", {}, {"fingerprint": {}})
+    for module, expected in (("taut.loop", InvalidFile), ("users", error)):
+        run = {"__name__": module, "error": error}
+        exec("def resume(arrays, meta): raise error", run)
+        kept = error is InvalidContent  # which says itself that it is about the file
+        with pytest.raises(InvalidFile if kept else expected):
+            CheckpointFile(tmp_path / "run", {}).resume(types.SimpleNamespace(**run))
+
+
+class Dependent(Tags):
+    """Features that depend on what no digest can see."""
+
+    def features(self, x, y):
+        return super().features(x, y) * float(os.environ.get("TAUT_TEST_FACTOR", "1"))
+
+
+def test_data_that_fail_are_not_blamed_on_a_checkpoint(tmp_path, monkeypatch):
+    problem = taut.Problem(Dependent(2), X[:, :2], [(0, 1)] * len(X))
+    changed_checkpoint(tmp_path / "run", problem, lambda tensors: None)
+    monkeypatch.setenv("TAUT_TEST_FACTOR", "nan")
+    with pytest.raises(InvalidData, match="NaN"):
+        taut.solve(problem, checkpoint=tmp_path / "run", check=False)
+
+
 def test_a_start_that_is_infeasible_is_refused():
     problem = taut.Problem(Multiclass(3), X, Y, C=1.0)
     start = dict(taut.solve(problem, random_state=0).state)
@@ -245,6 +276,16 @@ def test_structures_know_their_labels(structure, X, y, good, bad):
     for label, valid in [(good, True), *((label, False) for label in bad)]:
         found = structure.valid_labels(blocks, np.zeros(1, int), np.array(label, dtype=np.int32))
         assert found.tolist() == [valid], label
+
+
+@pytest.mark.parametrize(("dtype", "limit"), [("f4", 1e15), ("f8", 1e100)])
+def test_numbers_in_files_are_as_large_as_those_in_memory(dtype, limit):
+    fits, beyond = (np.array([[1.0, -factor * limit]], dtype=dtype) for factor in (0.9, 1.1))
+    stored.check_size("X", fits)
+    as_matrix(fits)
+    for check in (lambda: stored.check_size("X", beyond), lambda: as_matrix(beyond)):
+        with pytest.raises(InvalidData, match=f"X .*{limit:g}".replace("+", r"\+")):
+            check()
 
 
 def test_stored_arrays():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import traceback
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -12,8 +13,8 @@ import numpy as np
 
 from taut import files
 from taut.checks import as_path, check_number
-from taut.digest import LEAVE_OUT
-from taut.errors import InvalidData, InvalidFile
+from taut.digest import LEAVE_OUT, is_library_file
+from taut.errors import InvalidContent, InvalidData, InvalidFile, TautError
 from taut.notices import warn
 
 #: Digests of what a run consists of, by name.
@@ -124,17 +125,23 @@ class CheckpointFile:
         return status.st_mtime_ns, status.st_ino
 
     def resume(self, run: Resumable) -> None:
-        """Let a run go on from the file, if there is one."""
+        """Let a run go on from the file, if there is one.
+
+        Errors of data and of users' code, which come to light while bounds are proved again, are
+        not blamed on the file.
+        """
         saved = self.load()
         if saved is None:
             return
         try:
             run.resume(*saved)
-        except (AttributeError, InvalidData, KeyError, TypeError) as error:
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            elsewhere = isinstance(error, TautError) or _passed_users_code(error)
+            if elsewhere and not isinstance(error, InvalidContent):
+                raise
             raise InvalidFile(
-                f"{self.path} is no checkpoint of such a run, or one in a form that this version "
-                f"of taut does not read ({error}): give another path, or delete the file to start "
-                "anew"
+                f"{self.path} is not a checkpoint of this run, or has a form that this version of "
+                f"taut does not read ({error}): give another path, or delete the file to start anew"
             ) from error
 
     def due(self) -> bool:
@@ -163,3 +170,12 @@ class CheckpointFile:
                     RuntimeWarning,
                 )
             self.failed = True
+
+
+def _passed_users_code(error: Exception) -> bool:
+    """Whether an exception came through a function that is neither taut's nor a library's."""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if package != "taut" and not is_library_file(frame.f_code.co_filename):
+            return True
+    return False

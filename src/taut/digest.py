@@ -395,4 +395,9 @@ def _is_library(value: Any) -> bool:
         return False
     code = getattr(value, "__code__", None)
     file = getattr(sys.modules.get(name), "__file__", "") if code is None else code.co_filename
+    return is_library_file(file)
+
+
+def is_library_file(file: str) -> bool:
+    """Whether code comes from the interpreter or an installed package."""
     return not file or file.startswith(("<frozen", *_libraries())) or "-packages" in file

@@ -15,6 +15,10 @@ class InvalidType(InvalidData, TypeError):
     """A value has a type that cannot be used; also a `TypeError`, as scikit-learn expects."""
 
 
+class InvalidContent(InvalidData):
+    """What was stored, in a file or as the start of a solve, is not what it must be."""
+
+
 class MissingFolder(InvalidData, FileNotFoundError):
     """The folder that a file is to be written to is not there; also a `FileNotFoundError`."""
 

@@ -14,15 +14,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from taut.errors import InvalidData
+from taut.errors import InvalidContent
 
 _ROUNDING = 1e-9  # relative, of sums of dual variables
-_LARGEST_REAL = 1e100
-_LARGEST = 2**53  # counts up to here are the same as floats
+_LARGEST_COUNT = 2**53  # up to here the same as floats
+#: Numbers of any input beyond this are refused: products of two of them with a weight, summed up,
+#: stay finite.
+LARGEST = 1e100
+_LARGEST_SINGLE = 1e15  # the same where sums are those of single precision
 
 Types = dict[str, Callable[[Any], bool]]
 _TYPES: Types = {
-    # True is an int to Python, and none to those who count.
+    # bool is a subclass of int.
     "int": lambda value: isinstance(value, Integral) and not isinstance(value, bool),
     "float": lambda value: isinstance(value, Real) and not isinstance(value, bool),
     "bool": lambda value: isinstance(value, bool),
@@ -59,7 +62,7 @@ def check(arrays: Mapping[str, np.ndarray], expected: Mapping[str, Stored]) -> N
 
     Raises
     ------
-    InvalidData
+    InvalidContent
         One is missing, or of another type, shape or range.
 
     Examples
@@ -67,36 +70,42 @@ def check(arrays: Mapping[str, np.ndarray], expected: Mapping[str, Stored]) -> N
     >>> check({"alpha": np.array([0.5, -1.0])}, {"alpha": Stored("f8", (2,), low=0.0)})
     Traceback (most recent call last):
         ...
-    taut.errors.InvalidData: alpha has values outside 0.0..inf
+    taut.errors.InvalidContent: alpha has values outside 0.0..inf
     """
     for name, form in expected.items():
         if name not in arrays:
-            raise InvalidData(f"{name} is missing")
+            raise InvalidContent(f"{name} is missing")
         array = arrays[name]
         if array.dtype not in [np.dtype(dtype) for dtype in form.dtype.split()]:
-            raise InvalidData(f"{name} has dtype {array.dtype} instead of {form.dtype}")
+            raise InvalidContent(f"{name} has dtype {array.dtype} instead of {form.dtype}")
         shape = array.shape
         if len(shape) != len(form.shape) or any(
             wanted not in (None, given) for given, wanted in zip(shape, form.shape)
         ):
-            raise InvalidData(f"{name} has shape {shape} instead of {form.shape}")
+            raise InvalidContent(f"{name} has shape {shape} instead of {form.shape}")
         if array.dtype.kind == "f" and not form.infinite and not np.isfinite(array).all():
-            raise InvalidData(f"{name} has values that are not finite")
+            raise InvalidContent(f"{name} has values that are not finite")
         # So written that NaN is refused too.
         if array.size and not (array.min() >= form.low and array.max() <= form.high):
-            raise InvalidData(f"{name} has values outside {form.low}..{form.high}")
+            raise InvalidContent(f"{name} has values outside {form.low}..{form.high}")
 
 
 def require(truth: Any, fault: str) -> None:
     """Refuse what is not as it must be."""
     if not np.all(truth):
-        raise InvalidData(fault)
+        raise InvalidContent(fault)
+
+
+def largest(dtype: np.dtype) -> float:
+    """The largest number of this type to compute with."""
+    return _LARGEST_SINGLE if dtype == np.float32 else LARGEST
 
 
 def check_size(name: str, array: np.ndarray) -> None:
     """Refuse numbers that are not finite, or so large that squares and their sums are not."""
     size = max(-float(array.min()), float(array.max())) if array.size else 0.0
-    require(size <= _LARGEST_REAL, f"{name} has values that are not finite, or too large")
+    limit = largest(array.dtype)
+    require(size <= limit, f"{name} has values that are not finite, or larger than {limit:g}")
 
 
 def check_totals(total: np.ndarray, weight: np.ndarray, whole: Any = True) -> None:
@@ -112,16 +121,16 @@ def check_totals(total: np.ndarray, weight: np.ndarray, whole: Any = True) -> No
 def number(text: Any, kind: type, name: str, low: float = -math.inf) -> Any:
     """A number, or True or False, from its text."""
     if not isinstance(text, str):
-        raise InvalidData(f"{name} = {text!r:.50}: it must be text")
+        raise InvalidContent(f"{name} = {text!r:.50}: it must be text")
     if kind is bool:
         require(text in ("True", "False"), f"{name} = {text!r:.50}: it must be True or False")
         return text == "True"
     try:
         value = kind(text)
     except ValueError:
-        raise InvalidData(f"{name} = {text!r:.50} is no number") from None
-    largest = _LARGEST if kind is int else math.inf
-    require(low <= value <= largest, f"{name} = {text:.50} is out of range")
+        raise InvalidContent(f"{name} = {text!r:.50} is not a number") from None
+    high = _LARGEST_COUNT if kind is int else math.inf
+    require(low <= value <= high, f"{name} = {text:.50} is out of range")
     return value
 
 
@@ -151,4 +160,4 @@ def restore_generator(rng: np.random.Generator, state: Any) -> None:
         rng.bit_generator.state = rng.bit_generator.state
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         rng.bit_generator.state = before
-        raise InvalidData(f"the state of the random numbers is none ({error!r:.100})") from error
+        raise InvalidContent(f"the random state is invalid ({error!r:.100})") from error

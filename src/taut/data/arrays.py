@@ -12,8 +12,10 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
 from taut.errors import InvalidData, InvalidType
+from taut.stored import LARGEST, largest
 
 __all__ = [
+    "LARGEST",
     "Checked",
     "Matrix",
     "as_matrix",
@@ -29,11 +31,6 @@ Matrix: TypeAlias = np.ndarray | sp.csr_array | sp.csr_matrix
 
 _FLOATS = [np.float64, np.float32]
 _MAX_FEATURES = 2**31 - 1
-#: Numbers of any input beyond this are refused: products of two of them with a weight, summed up,
-#: stay finite.
-LARGEST = 1e100
-#: The same for numbers that are computed with in single precision.
-_LARGEST = {np.dtype(np.float32): 1e15, np.dtype(np.float64): LARGEST}
 
 
 class Checked(NamedTuple):
@@ -315,11 +312,11 @@ def check_finite(X: Any, name: str, offsets: np.ndarray | None = None, *, first:
     """
     sparse = sp.issparse(X)
     values = (X.data if sparse else X).reshape(-1)
-    largest = _LARGEST[values.dtype]
+    limit = largest(values.dtype)
     # Unlike the two ends, a mask of the values takes memory.
-    if len(values) == 0 or (values.max() <= largest and values.min() >= -largest):
+    if len(values) == 0 or (values.max() <= limit and values.min() >= -limit):
         return
-    k = _first_beyond(values, largest)
+    k = _first_beyond(values, limit)
     if sparse:
         row, place = _row_of(k, X.indptr), f", column {X.indices[k]}"
     elif X.ndim == 2:
@@ -337,7 +334,7 @@ def check_finite(X: Any, name: str, offsets: np.ndarray | None = None, *, first:
     if np.isfinite(values[k]):
         raise InvalidData(
             f"{name} contains {values[k]:g}, too large to compute with in {values.dtype}, at "
-            f"{place}; at most {largest:g}: drop, clip or rescale such rows"
+            f"{place}; at most {limit:g}: drop, clip or rescale such rows"
         )
     raise InvalidData(
         f"{name} contains infinity or a value too large for {values.dtype} at {place}; "

@@ -15,7 +15,7 @@ import numpy as np
 
 from taut.data.chunks import Chunk, check_columns, concatenate, from_columns
 from taut.data.memory import return_freed_memory
-from taut.errors import CacheOverflow, InvalidData
+from taut.errors import CacheOverflow, InvalidContent, InvalidData
 from taut.notices import warn_once
 from taut.solvers._block_ascent import CoordinateState
 from taut.solvers._budget import Budget, resting_size
@@ -424,7 +424,9 @@ class CacheState(DualState):
                 seen.add(chunk.number)
                 require(self.firsts[chunk.number] == chunk.first, "chunks begin elsewhere")
                 for where, arrays in self.resting.get(chunk.number, []):
-                    require((np.diff(where) > 0).all() and where[-1] < chunk.n_blocks, "no blocks")
+                    within = len(where) > 0 and where[-1] < chunk.n_blocks
+                    rising = (np.diff(where) > 0).all()
+                    require(within and rising, "resting blocks are not in order")
                     state = self.state_of(self.problem.bind(chunk.take(where)))
                     state.duals.check(arrays, state.duals.weight)
                     state.duals.put(np.arange(len(where)), arrays)
@@ -446,7 +448,7 @@ class CacheState(DualState):
         elif self.problem.repeatable:
             chunk = self.problem.source.take(ids)
         else:
-            raise InvalidData("the kept blocks of a stream that can be read only once are missing")
+            raise InvalidContent("the kept blocks of a stream that is read only once are missing")
         require(chunk.n_blocks == len(ids), "kept blocks are miscounted")
         state = self.state_of(self.problem.bind(chunk))
         if hot:
