@@ -408,9 +408,9 @@ class CompiledStructure(ABC):
             inside = (labels >= 0) & (labels < blocks.n_labels)
             return np.logical_and.reduceat(inside, np.cumsum(sizes) - sizes)
         if type(self).all_labels is not CompiledStructure.all_labels:
-            known = np.ascontiguousarray(self.all_labels, dtype=np.int32)
+            known = np.asarray(self.all_labels, dtype=labels.dtype)
             rows = labels.reshape(-1, known.shape[1])
-            return (rows[:, None] == known).all(axis=2).any(axis=1)
+            return np.isin(_as_items(rows), _as_items(known))
         return np.ones(len(owner), dtype=bool)
 
     @property
@@ -424,3 +424,9 @@ class CompiledStructure(ABC):
                     f"see taut.CompiledStructure"
                 )
         return Oracles(**found)
+
+
+def _as_items(rows: np.ndarray) -> np.ndarray:
+    """Each row as one value, to be compared by its bytes."""
+    rows = np.ascontiguousarray(rows)
+    return rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1])))[:, 0]
