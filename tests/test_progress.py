@@ -2,8 +2,10 @@ import gc
 import io
 import logging
 import math
+import os
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
@@ -293,6 +295,50 @@ def test_lines_that_are_never_closed_are_forgotten(stream):
     del line
     gc.collect()
     assert progress.newest() is None
+
+
+def test_lines_are_counted_under_the_lock():
+    opened, closed = threading.Event(), threading.Event()
+
+    def fit():
+        line = progress.progress_line(0, 1.0)
+        opened.set()
+        line.close()
+        closed.set()
+
+    thread = threading.Thread(target=fit)
+    with progress._lock:
+        thread.start()
+        assert not opened.wait(0.1)
+    thread.join()
+    assert closed.is_set()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks on Windows")
+def test_a_fork_while_a_thread_draws_leaves_no_lock():
+    code = """if True:
+        import os, signal, threading, warnings
+        from taut import progress
+
+        held, over = threading.Event(), threading.Event()
+
+        def draw():
+            with progress._lock:
+                held.set()
+                over.wait()
+
+        threading.Thread(target=draw).start()
+        held.wait()
+        warnings.simplefilter("ignore")
+        child = os.fork()
+        if child == 0:
+            signal.alarm(10)
+            progress.newest()
+            os._exit(0)
+        over.set()
+        raise SystemExit(os.waitpid(child, 0)[1])
+    """
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_importing_does_not_import_rich():

@@ -6,6 +6,7 @@ import itertools
 import logging
 import math
 import multiprocessing
+import os
 import sys
 import threading
 import time
@@ -38,6 +39,16 @@ _lock = threading.RLock()  # fits may run in several threads
 _numbers = itertools.count()
 _open: weakref.WeakValueDictionary[int, Line] = weakref.WeakValueDictionary()  # oldest first
 _drawing: weakref.WeakSet[LiveDisplay] = weakref.WeakSet()  # at most one
+
+
+def _renew_lock() -> None:
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    # A thread that held it does not exist in a forked process, and would never let go.
+    os.register_at_fork(after_in_child=_renew_lock)
 
 
 class _Record(Protocol):
@@ -141,7 +152,8 @@ class Line(ABC, Generic[News]):
         self._latest: News | None = None  # that is not shown
         self._due = -math.inf
         self._number = next(_numbers)
-        _open[self._number] = self
+        with _lock:
+            _open[self._number] = self
         self._opened = time.monotonic()
 
     @abstractmethod
@@ -174,8 +186,8 @@ class Line(ABC, Generic[News]):
 
     def close(self) -> None:
         """Show what was last new and give the terminal back. Further calls do nothing."""
-        _open.pop(self._number, None)
         with _lock:
+            _open.pop(self._number, None)
             if self._display is not None:
                 if self._latest is not None:
                     self._display.show(self._line(self._latest))
