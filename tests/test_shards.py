@@ -553,11 +553,11 @@ def test_foreign_folders_are_refused(tmp_path):
         ({"version": 0}, "unknown version"),
         ({"version": "1"}, "unknown version"),
         ({"format": "other"}, "not written by taut"),
-        ({"chunks": None}, "makes no sense"),
-        ({"chunks": [{}]}, "makes no sense"),
-        ({"dtype": "nothing"}, "makes no sense"),
+        ({"chunks": None}, "inconsistent"),
+        ({"chunks": [{}]}, "inconsistent"),
+        ({"dtype": "nothing"}, "inconsistent"),
         ({"classes": [[1]]}, "not a stored label"),
-        ({"shards": []}, "makes no sense"),
+        ({"shards": []}, "inconsistent"),
     ],
 )
 def test_other_headers_are_refused(written, changes, message):

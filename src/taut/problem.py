@@ -96,7 +96,7 @@ class Problem:
     n_jobs : int, default=1
         Threads for visits and for passes over all blocks.
     regularizer : Regularizer, optional
-        A prior on w and sign constraints, in the place of 1/2 |w|^2.
+        A prior on w and sign constraints, instead of 1/2 |w|^2.
 
     Examples
     --------

@@ -308,8 +308,9 @@ def check_columns(columns: dict[str, np.ndarray], n_features: int) -> None:
 
 def _check_pointers(name: str, pointers: np.ndarray, end: int, step: int) -> None:
     """Refuse pointers that do not rise, by `step` at least, from 0 to `end`."""
-    require(len(pointers) > 1 and pointers[0] == 0 and pointers[-1] == end, f"{name} miss the ends")
-    require(np.diff(pointers) >= step, f"{name} do not rise")
+    whole = len(pointers) > 1 and pointers[0] == 0 and pointers[-1] == end
+    require(whole, f"{name} does not run from 0 to {end}")
+    require(np.diff(pointers) >= step, f"{name} does not rise")
 
 
 def as_csr(

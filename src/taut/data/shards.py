@@ -115,7 +115,7 @@ class Shards(Source):
             check_header(header)
             self._set_up(header)
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-            files._refuse(self.path / HEADER, f"has a header that makes no sense ({error})", REMEDY)
+            files._refuse(self.path / HEADER, f"has an inconsistent header ({error})", REMEDY)
         for shard, sizes in enumerate(self._shards):
             for column in self._columns:
                 check_file(self.path, column, shard, column.count(sizes))
@@ -376,7 +376,7 @@ class Shards(Source):
                 codes = Stored("i4", (None,), 0, len(self._places) - 1)
                 check(arrays, {"y": codes})
         except InvalidData as error:
-            files._refuse(self.path, f"makes no sense in chunk {number} ({error})", REMEDY)
+            files._refuse(self.path, f"is inconsistent in chunk {number} ({error})", REMEDY)
 
 
 class _Files:

@@ -104,6 +104,6 @@ def load(path: str | os.PathLike, **parameters: Any) -> Any:
         return storage.restored(ESTIMATORS[name], tensors, meta, parameters)
     except (AttributeError, KeyError, MemoryError, TypeError, ValueError) as error:
         raise InvalidFile(
-            f"{path} holds a {name} that makes no sense, or in a form that this version of taut "
+            f"{path} holds a {name} that is inconsistent, or in a form that this version of taut "
             f"cannot read ({error!r}): update taut, or save it again"
         ) from error

@@ -81,7 +81,8 @@ class ChunkedState(DualState):
                 seen.add(chunk.number)
                 own = self.kept[chunk.number]
                 check(own, {"weight": Stored("f8", part.weight.shape, 0.0)})
-                require(not same_weights or own["weight"] == part.weight, "weights are others")
+                same = own["weight"] == part.weight
+                require(same | (not same_weights), "weights differ from those of the data")
                 n_jobs = self.problem.n_jobs
                 state = self.ascent.state_of(part.data, part.weight, n_jobs, self.w, self.rng)
                 state.duals.check(own, own["weight"])

@@ -208,7 +208,8 @@ class SequentialState(DualState):
         n = self.n or self.problem.n_blocks
         require(self.problem.repeatable is False or visits <= passes * n, "passes are miscounted")
         fades = self.n and group
-        require(scale == 1.0 or (fades and scale == self.n / group), "the scale is another")
+        faded = fades and scale == self.n / group
+        require(scale == 1.0 or faded, "the scale does not follow from the visits")
 
     def hot_start(self, arrays, same_weights):
         """All visits of another solve of the same blocks, with weights in the same proportions."""

@@ -50,7 +50,7 @@ class PassReport:
     exhausted : bool
         Whether there is no memory left to go on with.
     average : ndarray, optional
-        The solver's own average of w, in the place of the loop's.
+        The solver's own average of w, instead of the loop's.
     """
 
     gap: float

@@ -189,7 +189,7 @@ class HardNegatives(Solver[MiningState]):
     feasible dual point of P.
 
     A pass is a round. Each block's most violated label at w joins the mined ones (Branson et al.
-    2013, section 5.1, with one label in the place of 100); labels without weight that are not
+    2013, section 5.1, with one label instead of 100); labels without weight that are not
     violated are dropped; the binary problem is solved, from where it was, by `DualCoordinate`. The
     method has come to its end when the binary problem, with what a round found, is solved to
     `inner_gap` as it stands. Labels that violate less than a mined one of their block may never be

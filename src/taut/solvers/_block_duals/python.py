@@ -160,7 +160,7 @@ class PythonDual(PlaneDual):
         _, number, place = planes.live_labels()
         labels = planes.arrays.labels[place]
         require(np.isin(labels, known), "planes have no psi")
-        require((labels == 0) == (number == 0), "planes begin with others than the truths")
+        require((labels == 0) == (number == 0), "the first plane of a block is not its truth")
         require(planes.arrays.loss[planes.slots()][number == 0] == 0.0, "truths have losses")
 
     def restore(self, arrays, factor):
