@@ -57,6 +57,10 @@ class Derived(Thing):
         return 3
 
 
+class Mine(Multiclass):
+    pass
+
+
 def looped(value):
     thing = Thing(value=value)
     thing.me = [thing]
@@ -256,6 +260,16 @@ def test_code_and_what_it_reads_count(before, after):
     )
     sys.modules.pop("their_module")
     assert own == same != other
+
+
+def test_objects_of_users_are_told_from_others():
+    for value, expected in (
+        (Multiclass(3), False), (np.arange(3), False), (datetime.date(2020, 1, 1), False),
+        (Thing(), True), ([Slotted(1)], True), (SlackRescaled(Mine(2)), True),
+    ):  # fmt: skip
+        digest = Digest()
+        digest.add(value)
+        assert digest.of_users == expected
 
 
 def test_closures_count():

@@ -690,7 +690,7 @@ def test_starts_of_other_data_and_solvers_are_refused():
     case = STRUCTURES["multiclass"]
     problem = case.problem(blocks=repeated(case))
     cached, whole = run(problem, OnlineCache()).state, run(problem).state
-    with pytest.raises(InvalidData, match="the start belongs to other data"):
+    with pytest.raises(InvalidData, match="the start cannot be used"):
         run(StreamedProblem(case.structure, stream(case, n=20)), start=cached)
     with pytest.raises(InvalidData, match="keeps some blocks only"):
         run(problem, DualCoordinate(), start=cached)

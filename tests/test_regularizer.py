@@ -181,7 +181,7 @@ def test_threads_and_hot_starts(name):
 def test_other_priors_are_other_problems():
     case = STRUCTURES["chain"]
     start = solved("chain", "mean").state
-    with pytest.raises(InvalidData, match="the start belongs to other data"):
+    with pytest.raises(InvalidData, match="it was made with another prior"):
         solve(case.problem(), start=start)
 
 

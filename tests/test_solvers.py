@@ -367,7 +367,7 @@ class TestHotStart:
         assert_optimal(case, run(case.problem(), start=second.state), ones)
 
     def test_of_other_data_is_refused(self, structure, case):
-        with pytest.raises(InvalidData, match=r"the start belongs to other data"):
+        with pytest.raises(InvalidData, match=r"the start cannot be used"):
             run(case.problem(blocks=[0, 1]), start=solved(structure).state)
 
 

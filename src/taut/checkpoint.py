@@ -73,11 +73,15 @@ class Resumable(Protocol):
 class CheckpointFile:
     """One run's use of a checkpoint: the file, what it must belong to, and when it was written.
 
-    As a context it is this run's alone.
+    As a context it is this run's alone. `of_users` says whether objects of users' classes may be
+    what differs.
     """
 
     def __init__(
-        self, checkpoint: Checkpoint | str | os.PathLike, fingerprint: Fingerprint
+        self,
+        checkpoint: Checkpoint | str | os.PathLike,
+        fingerprint: Fingerprint,
+        of_users: bool = True,
     ) -> None:
         self.settings = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
         self.path = Path(self.settings.path)
@@ -87,6 +91,7 @@ class CheckpointFile:
                 "create it, or give another path"
             )
         self.fingerprint = fingerprint
+        self.hint = LEAVE_OUT if of_users else ""
         self.written = time.monotonic()
         self.failed = False
         self._held = ExitStack()
@@ -113,7 +118,7 @@ class CheckpointFile:
             raise InvalidFile(
                 f"{self.path} is the checkpoint of another run: it differs in "
                 f"{' and '.join(differing)}. Give another path, or delete the file to start anew; "
-                f"{_OWN_PATHS}. {LEAVE_OUT}"
+                f"{_OWN_PATHS}{self.hint}"
             )
         self._stamp = stamp
         return arrays, meta

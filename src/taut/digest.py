@@ -24,10 +24,10 @@ import scipy.sparse as sp
 
 from taut.errors import InvalidData
 
-#: For errors that tell of a difference.
+#: For errors that tell of a difference, where objects of users' classes are compared.
 LEAVE_OUT = (
-    "What an object changes by itself, such as caches and counters, is to be left out by a "
-    "__getstate__ of its class"
+    ". If an object changes by itself, by a cache or a counter, leave that out by a __getstate__ "
+    "of its class"
 )
 
 _SLAB = 2**22  # bytes of an array that is not contiguous, to copy at once
@@ -73,10 +73,13 @@ class Digest:
     ----------
     opaque : str or None
         The type of an object that could not be read; only its type is in the digest.
+    of_users : bool
+        Whether there is an object whose class is neither taut's nor a library's.
     """
 
     def __init__(self, *, code: bool = False) -> None:
         self.opaque: str | None = None
+        self.of_users = False
         self._sum = hashlib.sha256()
         self._code = code
         self._known: dict[int, bytes] = {}  # what was hashed, by its id
@@ -215,6 +218,8 @@ class Digest:
 
     def _object(self, value: Any) -> Iterator[Any]:
         """The state of an object, and its class."""
+        kind = type(value)
+        self.of_users = self.of_users or not (_is_own(kind) or _is_library(kind))
         reduce = copyreg.dispatch_table.get(type(value))
         reduced = value.__reduce_ex__(4) if reduce is None else reduce(value)
         if isinstance(reduced, str):

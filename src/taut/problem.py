@@ -177,6 +177,16 @@ class Problem:
             data.add(value)
         return lambda: Belonging(structure.strict(), prior.strict(), data.strict())
 
+    @property
+    def of_users(self) -> bool:
+        """Whether objects of users' classes are part of what dual variables belong to.
+
+        Examples are such objects only where the structure is one.
+        """
+        digest = Digest()
+        digest.add(self.structure)
+        return digest.of_users
+
     def _law(self) -> tuple[Digest, Digest]:
         """Digests of the structure, its code with it, and of the prior."""
         structure, prior = Digest(code=True), Digest()

@@ -16,9 +16,7 @@ from taut.errors import InvalidData
 from taut.interrupts import closing_all
 from taut.loop import DIGEST, Callback, Run
 from taut.problem import Belonging, Problem
-from taut.result import (
-    Result,
-)
+from taut.result import Result
 from taut.solvers import DualCoordinate, OnlineCache, Solver
 from taut.solvers.base import Arrays
 
@@ -95,13 +93,14 @@ def solve(
     if keep_state or start is not None or checkpoint is not None:
         run.belonging = problem.belonging()
     if start is not None:
-        check_start(start, run.belonging())
+        check_start(start, run.belonging(), problem)
         run.hot_start(start)
     file, callbacks = None, list(callbacks)
     with ExitStack() as stack:
         if checkpoint is not None:
             fingerprint = fingerprint_of(run.belonging(), problem.weight_digest, solver)
-            file = stack.enter_context(CheckpointFile(checkpoint, fingerprint))
+            file = CheckpointFile(checkpoint, fingerprint, problem.of_users)
+            stack.enter_context(file)
             file.resume(run)
         stack.enter_context(closing_all(callbacks))
         status = run.go(max_iter if problem.repeatable else 1, time_limit, callbacks, file)
@@ -113,17 +112,18 @@ def belonging_of(start: Arrays) -> Belonging:
     return Belonging.of_bytes(start[DIGEST].tobytes() if DIGEST in start else b"")
 
 
-def check_start(start: Arrays, belonging: Belonging) -> None:
-    """Refuse dual variables that belong to something else.
+def check_start(start: Arrays, belonging: Belonging, problem: Problem) -> None:
+    """Refuse dual variables that belong to something else than a problem does.
 
     Planes keep the losses and features of their labels: with others the bounds would be wrong.
     """
     differing = belonging.differing(belonging_of(start))
     if differing:
+        others = ["other data" if name == "data" else f"another {name}" for name in differing]
         raise InvalidData(
-            f"the start belongs to other data: the {' and the '.join(differing)} of its solve and "
-            "of this one are not the same; start from a solve of the same, or from nothing "
-            f"(warm_start=False). {LEAVE_OUT}"
+            f"the start cannot be used: it was made with {' and '.join(others)}. Start from a "
+            "solve with the same structure, prior and data, or set warm_start=False"
+            + (LEAVE_OUT if problem.of_users else "")
         )
 
 

@@ -218,12 +218,13 @@ class Stream(Source):
         self._opaque = self._opaque or digest.opaque
         if self._digests.setdefault(chunk.number, digest.digest()) != digest.digest():
             last = chunk.first + chunk.n_blocks - 1
+            hint = LEAVE_OUT if digest.of_users else ""
             raise InvalidData(
                 f"the stream gave other data at chunk {chunk.number} (blocks {chunk.first} to "
                 f"{last}) in reading {reading} than before, and no bound holds for data that "
                 "change. If a loader shuffles or augments in each pass, let it begin with the same "
                 "seed each time, write the data once with taut.data.write_shards, or give an "
-                f"iterator, which is read once. {LEAVE_OUT}"
+                f"iterator, which is read once{hint}"
             )
 
     def _find_classes(self) -> np.ndarray | None:
