@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from taut.regularizer import FEW_LABELS, Prior, Regularizer, curvature_rises, th
 from taut.structures.base import Blocks, CompiledStructure, Oracles, is_users
 
 _AUDITED = 64  # blocks of which the argmax is looked at more closely, at least
+_RUNS, _RUN = 2, 1024  # runs of blocks whose sizes stand for those of more blocks
 _NEARLY = 1.01  # times the loss: a label that violates nothing then, rounding cannot make violate
 
 
@@ -169,48 +171,80 @@ class CompiledData:
 
         With losses multiplied by more than 1, blocks that are not far from a violation show.
         """
-        return self.hardest(w, n_jobs, (loss_weight,))[0]
+        return self.hardest(w, n_jobs, loss_weight)[0]
 
     def hardest(
-        self, w: np.ndarray, n_jobs: int = 1, loss_weights: tuple[float, ...] = (1.0,)
+        self, w: np.ndarray, n_jobs: int = 1, loss_weight: float = 1.0
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The largest violation of each block at w, and the labels with it, one after the other.
+        """The largest violation of each block at w, and the labels with it, one after the other."""
+        out, labels = np.empty(self.n_blocks), np.empty_like(self.blocks.truth)
+        self._hinges(w, n_jobs, (0, self.n_blocks), (loss_weight,), labels, out)
+        return out, labels
 
-        Losses are multiplied by the first of some weights; where nothing violates then, the label
-        is one that does under a later weight.
-        """
-        blocks, out, kernel = self.blocks, np.empty(self.n_blocks), self.kernel(make_hinges)
-        labels, weights = np.empty_like(blocks.truth), np.array(loss_weights)
+    def _hinges(
+        self,
+        w: np.ndarray,
+        n_jobs: int,
+        span: tuple[int, int],
+        loss_weights: tuple[float, ...],
+        labels: np.ndarray,
+        out: np.ndarray,
+    ) -> None:
+        """Write hinges and labels of some consecutive blocks, as the kernel `hinges` has it."""
+        blocks, kernel, weights = self.blocks, self.kernel(make_hinges), np.array(loss_weights)
+        begin, end = span
 
         def run(number: int, first: int, last: int) -> None:
             data = self.local_data(w.dtype, number=number)
             work = aligned_zeros(blocks.work_size, w.dtype)
-            kernel(data, blocks.offsets, blocks.truth, w, work, weights, first, last, labels, out)
+            kernel(
+                data, blocks.offsets, blocks.truth, w, work, weights, begin + first, begin + last,
+                labels, out,
+            )  # fmt: skip
 
-        in_threads(run, *numbered_ranges(self.n_blocks, n_jobs))
-        return out, labels
+        in_threads(run, *numbered_ranges(end - begin, n_jobs))
 
     def evaluate(self, v: np.ndarray, n_jobs: int = 1) -> tuple[np.ndarray, np.ndarray]:
         """The hinges, and bounds on the summed sizes of the terms of the scores behind them.
 
-        The sizes are 0 for blocks whose hinge is surely 0.
+        The sizes are 0 for blocks whose hinge is surely 0. Of many blocks they are those of some
+        runs of blocks, and stand for all.
         """
-        blocks, sizes = self.blocks, np.empty(self.n_blocks)
-        hinges, labels = self.hardest(v, n_jobs, (1.0, _NEARLY))
-        norms = specialise(make_norms, self.own_oracles, self.structure.allocates)
-        scratch_size = self.size if self.own_oracles.inner is None else 0
-
-        def run(number: int, first: int, last: int) -> None:
-            scratch = aligned_zeros(scratch_size, v.dtype)
-            room = ProductRoom.of(blocks.data, scratch, blocks.work_size)
-            norms(blocks.offsets, blocks.truth, labels, room, np.empty(1), first, last, sizes)
-
-        in_threads(run, *numbered_ranges(self.n_blocks, n_jobs))
+        hinges, labels = self.hardest(v, n_jobs)
+        sizes, runs = np.zeros(self.n_blocks), self._runs()
+        for span in runs:
+            self._norms(v, span, labels, hinges, sizes)
         if is_users(self.structure):
             self.audit(v)
         weights = v if self.prior.trivial else self.prior.weights(self.unpad(v))
-        sizes *= np.linalg.norm(weights)
+        sizes *= np.linalg.norm(weights) * self.n_blocks / sum(end - begin for begin, end in runs)
         return hinges, sizes
+
+    def _runs(self) -> list[tuple[int, int]]:
+        """Runs of blocks whose sizes are measured: all, or others each time."""
+        n = self.n_blocks
+        if n <= _RUNS * _RUN:
+            return [(0, n)]
+        edges = np.linspace(0, n, _RUNS + 1).astype(int)  # one run in each part, none twice
+        starts = [int(self.rng.integers(a, b - _RUN + 1)) for a, b in pairwise(edges)]
+        return [(start, start + _RUN) for start in starts]
+
+    def _norms(
+        self,
+        v: np.ndarray,
+        span: tuple[int, int],
+        labels: np.ndarray,
+        hinges: np.ndarray,
+        sizes: np.ndarray,
+    ) -> None:
+        """The lengths of the features behind the hinges of some consecutive blocks."""
+        blocks = self.blocks
+        self._hinges(v, 1, span, (1.0, _NEARLY), labels, hinges)
+        scratch = aligned_zeros(self.size if self.own_oracles.inner is None else 0, v.dtype)
+        specialise(make_norms, self.own_oracles, self.structure.allocates)(
+            blocks.offsets, blocks.truth, labels,
+            ProductRoom.of(blocks.data, scratch, blocks.work_size), np.empty(1), *span, sizes,
+        )  # fmt: skip
 
     def audit(self, v: np.ndarray) -> None:
         """Refuse an argmax that is not what it must be on some blocks."""
