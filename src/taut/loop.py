@@ -226,7 +226,7 @@ class Run:
             self.aim()
         self.seconds = clock() - began
         record = Record(
-            self.iteration + (not report.over), self.seconds, primal, max(dual, 0.0), exact,
+            self.iteration + (not report.over), self.seconds, primal, dual, exact,
             self.oracle_calls, self.centre.stiffness,
         )  # fmt: skip
         self.history.records.append(record)
