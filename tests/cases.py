@@ -426,6 +426,10 @@ SOME = (
     "tags-compiled",
 )
 
+#: Fewer still, for variants of a solver that runs with those.
+FEW = ("multiclass-csr-cost-bias", "chain", "tags-plain")
+VARIANTS = ("frank-wolfe-batch", "frank-wolfe-pairwise-gap", "multi-sample-2", "n-slack-batch")
+
 
 def pairs():
     """Structures and solvers that go together."""
@@ -434,6 +438,8 @@ def pairs():
             foundation = isinstance(solver, DualCoordinate | OnlineCache)
             by_means = name in REACH and name not in BY_LABELS
             has_means = getattr(case.structure, "expect", None) is not None
-            some = structure in SOME or name == "partial-linearization"
+            some = (
+                structure in (FEW if name in VARIANTS else SOME) or name == "partial-linearization"
+            )
             if foundation or (some and (has_means or not by_means)):
                 yield structure, name

@@ -17,7 +17,7 @@ import taut
 from cases import STRUCTURES
 from own_structures import CompiledTags
 from taut import CompiledStructure, Problem, Status, _jit, solve
-from taut.binding.compiled import _prediction_losses
+from taut.binding.kernels import make_prediction_losses
 from taut.errors import CacheUnavailable, InvalidStructure
 from taut.structures import Chain, Multiclass, Scalar
 
@@ -542,7 +542,7 @@ def test_a_mistake_in_an_oracle_is_explained(mistake, line, sentence):
     X, y = STRUCTURES["tags-compiled"].data(np.arange(4))
     data = Problem(structure, X, y).data
     with pytest.raises(InvalidStructure) as caught:
-        data.kernel(_prediction_losses)(
+        data.kernel(make_prediction_losses)(
             data.blocks.data, data.blocks.offsets, data.blocks.truth, np.empty(4)
         )
     place = f"({__file__}, line {mistake.__code__.co_firstlineno + line})"
@@ -567,4 +567,4 @@ def test_data_that_compiled_code_cannot_read_are_explained():
 def test_errors_of_the_library_itself_stay_what_they_are():
     data = Problem(Multiclass(3), np.eye(3), np.arange(3)).data
     with pytest.raises(_jit.NumbaError):
-        data.kernel(_prediction_losses)(None, None, None, np.empty(3))
+        data.kernel(make_prediction_losses)(None, None, None, np.empty(3))
