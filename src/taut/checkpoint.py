@@ -140,7 +140,7 @@ class CheckpointFile:
             return
         try:
             run.resume(*saved)
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        except files.NONSENSE as error:
             elsewhere = isinstance(error, TautError) or _passed_users_code(error)
             if elsewhere and not isinstance(error, InvalidContent):
                 raise

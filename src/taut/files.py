@@ -34,6 +34,8 @@ __all__ = ["decode_label", "decode_nested", "encode_label", "encode_nested", "re
 
 FORMAT = "taut"
 VERSION = 1
+#: What reading a file that lies may raise.
+NONSENSE = (ArithmeticError, AttributeError, LookupError, SyntaxError, TypeError, ValueError)
 
 _DTYPES = {"bool": "BOOL"} | {
     f"{long}{bits}": f"{short}{bits}"

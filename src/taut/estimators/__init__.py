@@ -102,7 +102,7 @@ def load(path: str | os.PathLike, **parameters: Any) -> Any:
         )
     try:
         return storage.restored(ESTIMATORS[name], tensors, meta, parameters)
-    except (AttributeError, KeyError, MemoryError, TypeError, ValueError) as error:
+    except (*files.NONSENSE, MemoryError) as error:
         raise InvalidFile(
             f"{path} holds a {name} that is inconsistent, or in a form that this version of taut "
             f"cannot read ({error!r}): update taut, or save it again"
