@@ -30,7 +30,7 @@ __all__ = [
 Matrix: TypeAlias = np.ndarray | sp.csr_array | sp.csr_matrix
 
 _FLOATS = [np.float64, np.float32]
-_MAX_FEATURES = 2**31 - 1
+MAX_FEATURES = 2**31 - 1
 
 
 class Checked(NamedTuple):
@@ -252,9 +252,9 @@ def _check_shape(shape: tuple[int, ...], name: str) -> None:
 
 
 def _as_csr(X: Any, name: str) -> sp.csr_array | sp.csr_matrix:
-    if X.shape[1] > _MAX_FEATURES:
+    if X.shape[1] > MAX_FEATURES:
         raise InvalidData(
-            f"{name} has {X.shape[1]} features, more than {_MAX_FEATURES}; renumber or hash them"
+            f"{name} has {X.shape[1]} features, more than {MAX_FEATURES}; renumber or hash them"
         )
     given = X.format
     # Numbers first: small integers would wrap around where duplicates are summed.

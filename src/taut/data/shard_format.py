@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from taut import files
+from taut.data.arrays import MAX_FEATURES
 from taut.stored import require
 
 __all__ = [
@@ -119,7 +120,8 @@ def check_header(header: dict[str, Any]) -> None:
         require(type(header[name]) is bool, f"{name} = {header[name]!r:.50}")
     require(header["y"] is None or header["y"] in _TARGETS, f"y = {header['y']!r:.50}")
     require(header["y_per"] in ("blocks", "rows")[: 1 + ragged], f"y_per = {header['y_per']!r:.50}")
-    require(_is_count(header["n_features"], 1), f"n_features = {header['n_features']!r:.50}")
+    countable = _is_count(header["n_features"], 1) and header["n_features"] <= MAX_FEATURES
+    require(countable, f"n_features = {header['n_features']!r:.50}")
     classes = header["classes"]
     require((header["y"] == "label") == isinstance(classes, list), "targets and classes disagree")
     shards, chunks = header["shards"], header["chunks"]
