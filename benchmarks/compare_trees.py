@@ -21,7 +21,7 @@ import numpy as np
 from datasets import data_folder, digits, parser, sparse, usps
 
 HERE = Path(__file__).parent
-ROUNDS = 5
+ROUNDS = 15
 CELLS = {
     "usps": (0.01, 1.0),
     "sector": (0.1, 1.0),

@@ -53,7 +53,7 @@ class _Compilation(events.Listener):
 
     def __init__(self) -> None:
         # What is over, and since when more is under way: one tuple, for threads that read it.
-        self._spent: tuple[float, float | None] = 0.0, None
+        self.state: tuple[float, float | None] = 0.0, None
         self._depth = 0
         self._over = -float("inf")  # when the last one was
         self._before = 0.0  # what was spent before those that users are told of together
@@ -63,7 +63,7 @@ class _Compilation(events.Listener):
 
     @property
     def seconds(self) -> float:
-        spent, since = self._spent
+        spent, since = self.state
         return spent if since is None else spent + time.perf_counter() - since
 
     def on_start(self, event: Any) -> None:
@@ -73,7 +73,7 @@ class _Compilation(events.Listener):
             fit = newest()
             if fit != self._fit or now - self._over > _PAUSE:
                 self._before, self._told, self._fit = self.seconds, False, fit
-            self._spent = self._spent[0], now
+            self.state = self.state[0], now
             self._outermost = event.data
         self.tell_if_long()
 
@@ -81,7 +81,7 @@ class _Compilation(events.Listener):
         self._depth -= 1
         if self._depth == 0:
             self._over = time.perf_counter()
-            self._spent = self.seconds, None
+            self.state = self.seconds, None
             self._outermost = {}
 
     def tell_if_long(self) -> None:
@@ -126,7 +126,8 @@ def compile_seconds() -> float:
 
 def clock() -> float:
     """Seconds on a clock that stands still while this process compiles."""
-    return time.perf_counter() - _compilation.seconds
+    spent, since = _compilation.state
+    return (time.perf_counter() if since is None else since) - spent
 
 
 @functools.cache

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import numpy as np
-
 
 @functools.cache
 def _pool(n_jobs: int) -> ThreadPoolExecutor:
@@ -30,7 +28,8 @@ def in_threads(run: Callable[..., Any], *arguments: Iterable[Any]) -> list[Any]:
     return list(_pool(len(calls)).map(lambda call: run(*call), calls))
 
 
-def numbered_ranges(n: int, n_jobs: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def numbered_ranges(n: int, n_jobs: int) -> tuple[range, list[int], list[int]]:
     """Number, first and last + 1 of up to n_jobs ranges that cover 0..n."""
-    edges = np.linspace(0, n, min(n, n_jobs) + 1).astype(int)
-    return np.arange(len(edges) - 1), edges[:-1], edges[1:]
+    count = min(n, n_jobs)
+    edges = [n * k // count for k in range(count + 1)]
+    return range(count), edges[:-1], edges[1:]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -164,6 +164,14 @@ class Blocks:
     n_labels: int = 0
     label_stride: int = 0
     mean_offsets: np.ndarray | None = None
+    #: Lengths of the longest label and of the longest mean, 0 in structures without `expect`.
+    label_size: int = field(init=False)
+    mean_size: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        means = self.mean_offsets
+        object.__setattr__(self, "label_size", _longest(self.offsets))
+        object.__setattr__(self, "mean_size", 0 if means is None else _longest(means))
 
     @property
     def reads(self) -> int:
@@ -191,15 +199,10 @@ class Blocks:
         """Number of blocks."""
         return len(self.offsets) - 1
 
-    @property
-    def label_size(self) -> int:
-        """Length of the longest label."""
-        return int(np.diff(self.offsets).max())
 
-    @property
-    def mean_size(self) -> int:
-        """Length of the longest mean; 0 in structures without `expect`."""
-        return 0 if self.mean_offsets is None else int(np.diff(self.mean_offsets).max())
+def _longest(offsets: np.ndarray) -> int:
+    """The length of the longest of some ranges, one after the other."""
+    return int((offsets[1:] - offsets[:-1]).max())
 
 
 def as_stacked(X: Any) -> tuple[Matrix, np.ndarray]:
