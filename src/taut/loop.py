@@ -287,7 +287,7 @@ class Run:
         for name in sorted(candidates, key=lambda name: name != self.better):
             w = candidates[name]
             v = self.wide(w)
-            primals[name], rounding = self.problem.primal_bound(v)
+            primals[name], rounding = self.problem.primal_bound(v, self.tol)
             check_numbers(primals[name])
             self.oracle_calls += self.problem.n_blocks
             if primals[name] < self.best_primal:

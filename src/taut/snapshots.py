@@ -91,7 +91,7 @@ def _prove(run: Any, dual: Bound, U: np.ndarray, claimed: np.ndarray) -> None:
         require(math.isinf(run.best_dual), "data that cannot be read again have a bound")
         return
     v = run.wide(run.state.w if run.best_w is None else run.best_w).copy()
-    primal, penalty = run.problem.primal_bound(v), run.problem.quadratic.value(v)
+    primal, penalty = run.problem.primal_bound(v, run.tol), run.problem.quadratic.value(v)
     conjugate = run.problem.quadratic.conjugate(U)
     terms = primal.value + penalty + abs(conjugate)
     rounding = primal.rounding + dual.rounding + _AGREE * _AGREE * terms

@@ -15,8 +15,9 @@ from taut.binding.kernels import (
     make_argmaxes,
     make_audit,
     make_completions,
+    make_hinge_sum,
     make_hinges,
-    make_norms,
+    make_lengths,
     make_prediction_losses,
     make_worst_planes,
 )
@@ -31,7 +32,10 @@ from taut.structures.base import Blocks, CompiledStructure, Oracles, is_users
 
 _AUDITED = 64  # blocks of which the argmax is looked at more closely, at least
 _RUNS, _RUN = 2, 1024  # runs of blocks whose sizes stand for those of more blocks
+_MEASURED = 128  # blocks among which the longest features are looked for
+_LONGER = 2.0  # how many times longer those of other blocks and labels are, at most
 _NEARLY = 1.01  # times the loss: a label that violates nothing then, rounding cannot make violate
+_LIKELY = 100.0  # times the loss: most blocks have a label that violates then
 
 
 class Room:
@@ -74,6 +78,7 @@ class CompiledData:
         self.blocks = blocks
         self.room = Room() if room is None else room
         self.rng = np.random.default_rng(0)  # for audits
+        self._longest: float | None = None  # |phi(truth)| + |phi(label)|, as far as it was measured
         self.oracles = structure.oracles
         if not blocks.use_inner:
             self.oracles = self.oracles._replace(inner=None, mean_square=None)
@@ -177,74 +182,77 @@ class CompiledData:
         self, w: np.ndarray, n_jobs: int = 1, loss_weight: float = 1.0
     ) -> tuple[np.ndarray, np.ndarray]:
         """The largest violation of each block at w, and the labels with it, one after the other."""
-        out, labels = np.empty(self.n_blocks), np.empty_like(self.blocks.truth)
-        self._hinges(w, n_jobs, (0, self.n_blocks), (loss_weight,), labels, out)
-        return out, labels
-
-    def _hinges(
-        self,
-        w: np.ndarray,
-        n_jobs: int,
-        span: tuple[int, int],
-        loss_weights: tuple[float, ...],
-        labels: np.ndarray,
-        out: np.ndarray,
-    ) -> None:
-        """Write hinges and labels of some consecutive blocks, as the kernel `hinges` has it."""
-        blocks, kernel, weights = self.blocks, self.kernel(make_hinges), np.array(loss_weights)
-        begin, end = span
+        blocks, kernel = self.blocks, self.kernel(make_hinges)
+        out, labels = np.empty(self.n_blocks), np.empty_like(blocks.truth)
 
         def run(number: int, first: int, last: int) -> None:
             data = self.local_data(w.dtype, number=number)
             work = aligned_zeros(blocks.work_size, w.dtype)
             kernel(
-                data, blocks.offsets, blocks.truth, w, work, weights, begin + first, begin + last,
-                labels, out,
-            )  # fmt: skip
+                data, blocks.offsets, blocks.truth, w, work, loss_weight, first, last, labels, out
+            )
 
-        in_threads(run, *numbered_ranges(end - begin, n_jobs))
+        in_threads(run, *numbered_ranges(self.n_blocks, n_jobs))
+        return out, labels
 
-    def evaluate(self, v: np.ndarray, n_jobs: int = 1) -> tuple[np.ndarray, np.ndarray]:
-        """The hinges, and bounds on the summed sizes of the terms of the scores behind them.
+    def evaluate(
+        self, v: np.ndarray, weight: np.ndarray, n_jobs: int = 1, share: float = 0.0
+    ) -> tuple[float, float]:
+        """sum_i C_i hinge_i, and the same of the sizes of the terms of the scores behind hinges.
 
-        The sizes are 0 for blocks whose hinge is surely 0. Of many blocks they are those of some
-        runs of blocks, and stand for all.
+        Sizes that come to at most `share` of the hinges, were all features as long as the longest,
+        are not measured but bounded so.
         """
-        hinges, labels = self.hardest(v, n_jobs)
-        sizes, runs = np.zeros(self.n_blocks), self._runs()
-        for span in runs:
-            self._norms(v, span, labels, hinges, sizes)
+        value = self._hinge_sum(v, weight, n_jobs)
         if is_users(self.structure):
             self.audit(v)
-        weights = v if self.prior.trivial else self.prior.weights(self.unpad(v))
-        sizes *= np.linalg.norm(weights) * self.n_blocks / sum(end - begin for begin, end in runs)
-        return hinges, sizes
+        weights = v if self.prior.trivial else self.pad(self.prior.weights(self.unpad(v)))
+        norm = float(np.linalg.norm(weights))
+        if self._longest is None:
+            some = np.linspace(0, self.n_blocks - 1, min(_MEASURED, self.n_blocks)).astype(int)
+            self._longest = _LONGER * float(self._lengths(weights, some, _LIKELY).max())
+        most = self._longest * norm * float(weight.sum())
+        if 0.0 < most <= share * value:
+            return value, most
+        some = self._some()
+        lengths = float(weight[some] @ self._lengths(weights, some, _NEARLY))
+        return value, norm * lengths * self.n_blocks / len(some)
 
-    def _runs(self) -> list[tuple[int, int]]:
-        """Runs of blocks whose sizes are measured: all, or others each time."""
+    def _hinge_sum(self, v: np.ndarray, weight: np.ndarray, n_jobs: int) -> float:
+        """sum_i C_i hinge_i, by one oracle call each."""
+        blocks, kernel = self.blocks, self.kernel(make_hinge_sum)
+
+        def run(number: int, first: int, last: int) -> float:
+            work = aligned_zeros(blocks.work_size, v.dtype)
+            label = np.empty(blocks.label_size, dtype=np.int32)
+            data = self.local_data(v.dtype, number=number)
+            return kernel(data, blocks.offsets, blocks.truth, weight, v, work, label, first, last)
+
+        return sum(in_threads(run, *numbered_ranges(self.n_blocks, n_jobs)))
+
+    def _some(self) -> np.ndarray:
+        """Blocks whose sizes are measured: all, or some runs of blocks, others each time."""
         n = self.n_blocks
         if n <= _RUNS * _RUN:
-            return [(0, n)]
+            return np.arange(n)
         edges = np.linspace(0, n, _RUNS + 1).astype(int)  # one run in each part, none twice
         starts = [int(self.rng.integers(a, b - _RUN + 1)) for a, b in pairwise(edges)]
-        return [(start, start + _RUN) for start in starts]
+        return np.concatenate([np.arange(start, start + _RUN) for start in starts])
 
-    def _norms(
-        self,
-        v: np.ndarray,
-        span: tuple[int, int],
-        labels: np.ndarray,
-        hinges: np.ndarray,
-        sizes: np.ndarray,
-    ) -> None:
-        """The lengths of the features behind the hinges of some consecutive blocks."""
-        blocks = self.blocks
-        self._hinges(v, 1, span, (1.0, _NEARLY), labels, hinges)
-        scratch = aligned_zeros(self.size if self.own_oracles.inner is None else 0, v.dtype)
-        specialise(make_norms, self.own_oracles, self.structure.allocates)(
-            blocks.offsets, blocks.truth, labels,
-            ProductRoom.of(blocks.data, scratch, blocks.work_size), np.empty(1), *span, sizes,
+    def _lengths(self, w: np.ndarray, some: np.ndarray, more_loss: float) -> np.ndarray:
+        """|phi(truth)| + |phi(label)| of some blocks whose label violates, or would with more loss.
+
+        0 for other blocks. w is not scaled.
+        """
+        blocks, out = self.blocks, np.empty(len(some))
+        scratch = aligned_zeros(self.size if self.own_oracles.inner is None else 0, w.dtype)
+        specialise(make_lengths, self.own_oracles, self.structure.allocates)(
+            blocks.data, blocks.offsets, blocks.truth, some, w,
+            aligned_zeros(blocks.work_size, w.dtype), np.array([1.0, more_loss]),
+            np.empty(blocks.label_size, dtype=np.int32),
+            ProductRoom.of(blocks.data, scratch, blocks.work_size), np.empty(1), out,
         )  # fmt: skip
+        return out
 
     def audit(self, v: np.ndarray) -> None:
         """Refuse an argmax that is not what it must be on some blocks."""

@@ -11,10 +11,10 @@ _DOUBT = 1e-6  # relative difference of values that must be equal, beyond which 
 
 
 @helper
-def differ(a, b, first, last):
-    """Whether two arrays differ between two places."""
+def differ(a, b):
+    """Whether two arrays of one length differ."""
     found = False
-    for t in range(first, last):
+    for t in range(a.shape[0]):
         found |= a[t] != b[t]
     return found
 
@@ -23,43 +23,63 @@ def make_hinges(oracles):
     """The largest violation of each block."""
     prepare, argmax, score = oracles.prepare, oracles.argmax, oracles.score
 
-    def hinges(data, offsets, truth, w, work, loss_weights, first, last, labels, out):
-        """out[i] = the largest violation of block i, its losses times the first of some weights.
+    def hinges(data, offsets, truth, w, work, loss_weight, first, last, labels, out):
+        """out[i] = the largest violation of block i, its losses times a weight.
 
-        The flat array `labels` gets the labels that it belongs to; where that is the truth, one
-        that violates under a later weight, if there is any.
+        The flat array `labels` gets the labels that it belongs to.
         """
         for i in range(first, last):
             prepare(data, i, w, work)
             base = score(data, i, w, work, truth[offsets[i] : offsets[i + 1]])
-            for q in range(loss_weights.shape[0]):  # one call, which is compiled into this once
-                label = labels[offsets[i] : offsets[i + 1]]
-                best = argmax(data, i, w, work, loss_weights[q], label)
-                if q == 0:
-                    out[i] = max(best - base, 0.0)
-                if differ(truth, labels, offsets[i], offsets[i + 1]):
-                    break
+            label = labels[offsets[i] : offsets[i + 1]]
+            out[i] = max(argmax(data, i, w, work, loss_weight, label) - base, 0.0)
 
     return hinges
 
 
-def make_norms(oracles):
-    """The lengths of the features that hinges were computed from."""
-    products = inner_products(oracles)
+def make_hinge_sum(oracles):
+    """The sum of the largest violations."""
+    prepare, argmax, score = oracles.prepare, oracles.argmax, oracles.score
 
-    def norms(offsets, truth, labels, room, row, first, last, out):
-        """out[i] = |phi(truth)| + |phi(label)| of block i, where the two differ."""
+    def hinge_sum(data, offsets, truth, weight, w, work, label, first, last):
+        """The sum of C_i hinge_i over some blocks; `label` is room for the longest one."""
+        total = 0.0
         for i in range(first, last):
-            out[i] = 0.0
-            if not differ(truth, labels, offsets[i], offsets[i + 1]):
-                continue
-            size = offsets[i + 1] - offsets[i]
-            for side in range(2):  # one call, which is compiled into this once
-                label = (truth if side == 0 else labels)[offsets[i] : offsets[i + 1]]
-                products(i, label.reshape((1, size)), label.reshape((1, size)), room, row)
-                out[i] += math.sqrt(max(row[0], 0.0))
+            prepare(data, i, w, work)
+            base = score(data, i, w, work, truth[offsets[i] : offsets[i + 1]])
+            best = argmax(data, i, w, work, 1.0, label[: offsets[i + 1] - offsets[i]])
+            total += weight[i] * max(best - base, 0.0)
+        return total
 
-    return norms
+    return hinge_sum
+
+
+def make_lengths(oracles):
+    """The lengths of the features behind hinges."""
+    prepare, argmax, products = oracles.prepare, oracles.argmax, inner_products(oracles)
+
+    def lengths(data, offsets, truth, blocks, w, work, loss_weights, label, room, row, out):
+        """out[k] = |phi(truth)| + |phi(label)| of block blocks[k].
+
+        The label is the one that violates most under the first weight of losses under which any
+        does; 0 where none does.
+        """
+        for k in range(blocks.shape[0]):
+            i, out[k] = blocks[k], 0.0
+            size = offsets[i + 1] - offsets[i]
+            own, found = truth[offsets[i] : offsets[i + 1]], label[:size]
+            prepare(data, i, w, work)
+            differs = False
+            for q in range(loss_weights.shape[0]):  # one call, which is compiled into this once
+                if not differs:
+                    argmax(data, i, w, work, loss_weights[q], found)
+                    differs = differ(own, found)
+            for side in range(2 if differs else 0):
+                side_label = (own if side == 0 else found).reshape((1, size))
+                products(i, side_label, side_label, room, row)
+                out[k] += math.sqrt(max(row[0], 0.0))
+
+    return lengths
 
 
 def make_audit(oracles):

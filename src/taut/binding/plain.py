@@ -153,9 +153,16 @@ class PythonData:
 
         Python holds the GIL, and its oracles weigh no losses: the last two have no effect.
         """
-        return self.evaluate(w)[0]
+        return self._evaluated(w)[0]
 
-    def evaluate(self, w: np.ndarray, n_jobs: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    def evaluate(
+        self, v: np.ndarray, weight: np.ndarray, n_jobs: int = 1, share: float = 0.0
+    ) -> tuple[float, float]:
+        """sum_i C_i hinge_i, and the same of the sizes of the terms of the scores behind hinges."""
+        hinges, sizes = self._evaluated(v)
+        return float(weight @ hinges), float(weight @ sizes)
+
+    def _evaluated(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The hinges, and the summed sizes of the terms of the scores behind them."""
         point = self.point(w)
         values, sizes = np.empty((2, self.n_blocks))
