@@ -65,7 +65,7 @@ def _expectations(oracles):
         value = 0.0
         prepare(data, 0, w, work)
         for _ in range(repeats):
-            value = expect(data, 0, w, work, temperature, 0.0, base, mean)
+            value = expect(data, 0, work, temperature, 0.0, base, mean)
         return value
 
     return expectations
@@ -78,7 +78,7 @@ def _best_labels(oracles):
         value = 0.0
         prepare(data, 0, w, work)
         for _ in range(repeats):
-            value = argmax(data, 0, w, work, 0.0, label)
+            value = argmax(data, 0, work, 0.0, label)
         return value
 
     return best_labels

@@ -105,7 +105,7 @@ def viterbi(K=26, length=10, repeats=500):
     def ours(data, w, work, label, repeats):
         prepare(data, 0, w, work)
         for _ in range(repeats):
-            argmax(data, 0, w, work, 1.0, label)
+            argmax(data, 0, work, 1.0, label)
 
     ours(blocks.data, w, work, label, 1)
     nodes, _, best = work.reshape(3, length, -1)[:, :, :K]  # as Chain.argmax lays them out

@@ -40,7 +40,7 @@ class Tags(Structure):
 
 
 class CompiledTags(CompiledStructure):
-    """The same for Numba; a label is a row of m bits, `work` holds the scores of single tags."""
+    """The same for Numba; a label is a row of m bits, `work` has the scores of tags and pairs."""
 
     def __init__(self, n_tags):
         self.n_tags = n_tags
@@ -53,7 +53,7 @@ class CompiledTags(CompiledStructure):
             n_features=X.shape[1] * m + m * (m - 1) // 2,
             offsets=m * np.arange(n + 1),
             truth=truth.ravel(),
-            work_size=m,
+            work_size=m + m * (m - 1) // 2,
         )
 
     def decode(self, labels, offsets):
@@ -67,16 +67,18 @@ class CompiledTags(CompiledStructure):
             work[k] = 0.0
             for j in range(X.shape[1]):
                 work[k] += X[i, j] * w[j * m + k]
+        for p in range(m * (m - 1) // 2):
+            work[m + p] = w[X.shape[1] * m + p]
 
     @staticmethod
-    def score(data, i, w, work, label):
+    def score(data, i, work, label):
         m = label.shape[0]
         total = 0.0
-        pair = w.shape[0] - m * (m - 1) // 2
+        pair = m
         for a in range(m):
             total += work[a] * label[a]
             for b in range(a + 1, m):
-                total += w[pair] * label[a] * label[b]
+                total += work[pair] * label[a] * label[b]
                 pair += 1
         return total
 
@@ -85,18 +87,18 @@ class CompiledTags(CompiledStructure):
         return 1.0 * (label != data[1][i]).sum()
 
     @staticmethod
-    def argmax(data, i, w, work, loss_weight, label):
-        X, truth = data
+    def argmax(data, i, work, loss_weight, label):
+        truth = data[1]
         m = truth.shape[1]
         best, winner = -np.inf, 0
         for subset in range(2**m):
             total = 0.0
-            pair = X.shape[1] * m
+            pair = m
             for a in range(m):
                 mine = (subset >> a) & 1
                 total += work[a] * mine + loss_weight * (mine != truth[i, a])
                 for b in range(a + 1, m):
-                    total += w[pair] * mine * ((subset >> b) & 1)
+                    total += work[pair] * mine * ((subset >> b) & 1)
                     pair += 1
             if total > best:
                 best, winner = total, subset

@@ -65,18 +65,17 @@ class InfiniteFeatures(Tags):
 
 class CompiledForgetsLoss(CompiledTags):
     @staticmethod
-    def argmax(data, i, w, work, loss_weight, label):
-        X, truth = data
-        m = truth.shape[1]
+    def argmax(data, i, work, loss_weight, label):
+        m = data[1].shape[1]
         best, winner = -np.inf, 0
         for subset in range(2**m):
             total = 0.0
-            pair = X.shape[1] * m
+            pair = m
             for a in range(m):
                 mine = (subset >> a) & 1
                 total += work[a] * mine
                 for b in range(a + 1, m):
-                    total += w[pair] * mine * ((subset >> b) & 1)
+                    total += work[pair] * mine * ((subset >> b) & 1)
                     pair += 1
             if total > best:
                 best, winner = total, subset

@@ -29,8 +29,8 @@ def _ask(oracles):
         prepare(data, i, w, work)
         if forbidden >= 0:
             work[forbidden] = -1e30
-        best = argmax(data, i, w, work, loss_weight, label)
-        return best, expect(data, i, w, work, temperature, loss_weight, base, mean)
+        best = argmax(data, i, work, loss_weight, label)
+        return best, expect(data, i, work, temperature, loss_weight, base, mean)
 
     return ask
 
@@ -42,7 +42,7 @@ def _tell(oracles):
     def tell(data, i, w, work, labels, means, given, mean, out):
         """What is linear in `given`, the means of labels, and `mean` normalised."""
         prepare(data, i, w, work)
-        score, loss = mean_score(data, i, w, work, given), mean_loss(data, i, given)
+        score, loss = mean_score(data, i, work, given), mean_loss(data, i, given)
         add_mean(data, i, given, -2.0, work, out)
         for q in range(labels.shape[0]):
             mean_of(data, i, labels[q], means[q])

@@ -143,25 +143,29 @@ class Own(CompiledStructure):
     def encode(self, X, y=None):
         n = len(X)
         y = np.zeros(n, dtype=np.int32) if y is None else np.array(y, dtype=np.int32)
-        return Blocks((X, y), 3 * X.shape[1], np.arange(n + 1), y, work_size=1)
+        return Blocks((X, y), 3 * X.shape[1], np.arange(n + 1), y, work_size=3)
 
     def decode(self, labels, offsets):
         return labels
 
     @staticmethod
-    def score(data, i, w, work, label):
-        return np.dot(w.reshape((3, -1))[label[0]], data[0][i])
+    def prepare(data, i, w, work):
+        for k in range(3):
+            work[k] = np.dot(w.reshape((3, -1))[k], data[0][i])
+
+    @staticmethod
+    def score(data, i, work, label):
+        return work[label[0]]
 
     @staticmethod
     def loss(data, i, label):
         return SCALE * (label[0] != data[1][i])
 
     @staticmethod
-    def argmax(data, i, w, work, loss_weight, label):
+    def argmax(data, i, work, loss_weight, label):
         values = np.empty(3)
         for k in range(3):
-            values[k] = np.dot(w.reshape((3, -1))[k], data[0][i])
-            values[k] += loss_weight * SCALE * (k != data[1][i])
+            values[k] = work[k] + loss_weight * SCALE * (k != data[1][i])
         label[0] = np.argmax(values)
         return values[label[0]]
 
@@ -322,6 +326,7 @@ class Allocating(CompiledTags):
         X, truth = data
         m = truth.shape[1]
         work[:m] = X[i] @ w[: X.shape[1] * m].copy().reshape((-1, m))
+        work[m:] = w[X.shape[1] * m :]
 
     @staticmethod
     def loss(data, i, label):

@@ -80,11 +80,11 @@ def expecting(oracles):
 
     def run(data, i, w, work, temperature, loss_weight, base, mean, again, added):
         prepare(data, i, w, work)
-        value = expect(data, i, w, work, temperature, loss_weight, base, mean)
+        value = expect(data, i, work, temperature, loss_weight, base, mean)
         for p in range(mean.shape[0]):
             again[p] = 3.0 * mean[p]
         normalise(data, i, again)
-        score, loss = mean_score(data, i, w, work, mean), mean_loss(data, i, mean)
+        score, loss = mean_score(data, i, work, mean), mean_loss(data, i, mean)
         add_mean(data, i, mean, 2.0, work, added)
         return value, score, loss
 

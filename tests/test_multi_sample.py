@@ -308,7 +308,7 @@ def test_priors_and_bounds(structure, form, rng):
     assert_allclose(problem.primal(result.w), result.certificate.primal, rtol=1e-10)
 
 
-def first_two(data, i, w, work, loss_weight, seed, found):
+def first_two(data, i, work, loss_weight, seed, found):
     """The argmax, and the class beside it."""
     best = 0
     for k in range(1, 4):

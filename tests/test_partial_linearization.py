@@ -40,10 +40,10 @@ class Diagonal(CompiledStructure):
             work[k] = -data[0][k] * w[k]
 
     @staticmethod
-    def argmax(data, i, w, work, loss_weight, label):
-        label[0] = w.shape[0]
+    def argmax(data, i, work, loss_weight, label):
+        label[0] = data[0].shape[0]
         best = 0.0
-        for k in range(w.shape[0]):
+        for k in range(data[0].shape[0]):
             value = work[k] + loss_weight * data[1][k]
             if value > best:
                 label[0], best = k, value
@@ -54,8 +54,8 @@ class Diagonal(CompiledStructure):
         return data[1][label[0]] if label[0] < data[1].shape[0] else 0.0
 
     @staticmethod
-    def score(data, i, w, work, label):
-        return work[label[0]] if label[0] < w.shape[0] else 0.0
+    def score(data, i, work, label):
+        return work[label[0]] if label[0] < data[0].shape[0] else 0.0
 
     @staticmethod
     def add_features(data, i, labels, scales, w):
@@ -64,15 +64,15 @@ class Diagonal(CompiledStructure):
                 w[labels[q, 0]] -= scales[q] * data[0][labels[q, 0]]
 
     @staticmethod
-    def expect(data, i, w, work, temperature, loss_weight, base, mean):
+    def expect(data, i, work, temperature, loss_weight, base, mean):
         total = 0.0
         highest = max(work[0] + loss_weight * data[1][0], work[1] + loss_weight * data[1][1])
-        for k in range(w.shape[0]):
+        for k in range(mean.shape[0]):
             mean[k] = np.exp((work[k] + loss_weight * data[1][k] - highest) / temperature)
             if base.shape[0] > 0:
                 mean[k] *= base[k]
             total += mean[k]
-        for k in range(w.shape[0]):
+        for k in range(mean.shape[0]):
             mean[k] /= total
         return highest + temperature * np.log(total)
 
@@ -86,7 +86,7 @@ class Diagonal(CompiledStructure):
             mean[k] = 1.0 if k == label[0] else 0.0
 
     @staticmethod
-    def mean_score(data, i, w, work, mean):
+    def mean_score(data, i, work, mean):
         total = 0.0
         for k in range(mean.shape[0]):
             total += mean[k] * work[k]

@@ -194,8 +194,8 @@ def test_prior_of_another_precision():
 def _all_of(oracles):
     argmax, score, loss_of = oracles.argmax, oracles.score, oracles.loss
 
-    def sample(data, i, w, work, loss_weight, seed, room, found, values):
-        values[0] = argmax(data, i, w, work, loss_weight, found[0])
+    def sample(data, i, work, loss_weight, seed, room, found, values):
+        values[0] = argmax(data, i, work, loss_weight, found[0])
         count = 1
         for k in range(room[0].shape[0]):
             same = True
@@ -205,7 +205,7 @@ def _all_of(oracles):
                 for t in range(found.shape[1]):
                     found[count, t] = room[0][k, t]
                 loss = loss_of(data, i, found[count])
-                values[count] = score(data, i, w, work, found[count]) + loss_weight * loss
+                values[count] = score(data, i, work, found[count]) + loss_weight * loss
                 count += 1
         return count
 

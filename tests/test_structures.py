@@ -218,55 +218,49 @@ def negative_loss(data, i, label):
     return -loss(data, i, label)
 
 
-def second_best(data, i, w, work, loss_weight, label):
-    argmax(data, i, w, work, loss_weight, label)
+def second_best(data, i, work, loss_weight, label):
+    argmax(data, i, work, loss_weight, label)
     label[0] = 1 - label[0]
-    return score(data, i, w, work, label) + loss_weight * loss(data, i, label)
+    return score(data, i, work, label) + loss_weight * loss(data, i, label)
 
 
-def second_best_without_loss(data, i, w, work, loss_weight, label):
-    value = argmax(data, i, w, work, loss_weight, label)
+def second_best_without_loss(data, i, work, loss_weight, label):
+    value = argmax(data, i, work, loss_weight, label)
     if loss_weight > 0.0:
         return value
     label[0] = 1 - label[0]
-    return score(data, i, w, work, label)
+    return score(data, i, work, label)
 
 
-def wrong_value(data, i, w, work, loss_weight, label):
-    return argmax(data, i, w, work, loss_weight, label) + 0.001
+def wrong_value(data, i, work, loss_weight, label):
+    return argmax(data, i, work, loss_weight, label) + 0.001
 
 
-def spends_work(data, i, w, work, loss_weight, label):
-    value = argmax(data, i, w, work, loss_weight, label)
+def spends_work(data, i, work, loss_weight, label):
+    value = argmax(data, i, work, loss_weight, label)
     work[0] = 1e3
     return value
 
 
-def argmax_modifies_w(data, i, w, work, loss_weight, label):
-    value = argmax(data, i, w, work, loss_weight, label)
-    w[0] += 1.0
-    return value
-
-
-def argmax_modifies_data(data, i, w, work, loss_weight, label):
-    value = argmax(data, i, w, work, loss_weight, label)
+def argmax_modifies_data(data, i, work, loss_weight, label):
+    value = argmax(data, i, work, loss_weight, label)
     data[0][i, 0] *= 1.0 + 1e-12
     return value
 
 
-def long_label(data, i, w, work, loss_weight, label):
-    value = argmax(data, i, w, work, loss_weight, label)
+def long_label(data, i, work, loss_weight, label):
+    value = argmax(data, i, work, loss_weight, label)
     label[label.shape[0]] = 0
     return value
 
 
-def long_work(data, i, w, work, loss_weight, label):
+def long_work(data, i, work, loss_weight, label):
     work[work.shape[0]] = 0.0
-    return argmax(data, i, w, work, loss_weight, label)
+    return argmax(data, i, work, loss_weight, label)
 
 
-def wrong_score(data, i, w, work, label):
-    return score(data, i, w, work, label) + w[0] * (label[0] == label[1])
+def wrong_score(data, i, work, label):
+    return score(data, i, work, label) + work[0] * (label[0] == label[1])
 
 
 def ignores_scales(data, i, labels, scales, w):
@@ -307,7 +301,6 @@ ROW = r"\[[01], [01], [01]\]"
         ({"argmax": second_best_without_loss}, rf"without the truth it returns {ROW}, .* while"),
         ({"argmax": wrong_value}, rf"with the truth it returns the value \S+ for {ROW}, whose sco"),
         ({"argmax": spends_work}, rf"score on .* {ROW} has \S+ after argmax.* keep what prepare"),
-        ({"argmax": argmax_modifies_w}, r"argmax on example 0: with the truth it modifies w"),
         ({"argmax": argmax_modifies_data}, r"oracles on example 0: they modify data\[0\]; write"),
         ({"argmax": long_label}, r"argmax on .*: it writes outside its label, which has 3 int"),
         ({"argmax": long_work}, r"it writes outside work, whose length is 3; correct work_size"),

@@ -104,8 +104,8 @@ def _choose(action, first, last):
     return _FUNCTIONS[action.instance_class, action.types[0].instance_class]
 
 
-def draw_inside(draw: Any, data: Any, i: int, w: Any, *arguments: Any) -> int:
-    """draw(data, i, w, work, loss_weight, seed, found) with the structure's data and weights.
+def draw_inside(draw: Any, data: Any, i: int, *arguments: Any) -> int:
+    """draw(data, i, work, loss_weight, seed, found) with the data of the structure.
 
     `draw` is written for a structure's own data, as its oracles are; `data` are those, or seen
     through a scaling.
@@ -113,14 +113,14 @@ def draw_inside(draw: Any, data: Any, i: int, w: Any, *arguments: Any) -> int:
     raise TypeError(_COMPILED_ONLY)
 
 
-def _draw(draw, data, i, w, work, loss_weight, seed, found):
-    return draw(data, i, w, work, loss_weight, seed, found)
+def _draw(draw, data, i, work, loss_weight, seed, found):
+    return draw(data, i, work, loss_weight, seed, found)
 
 
-def _draw_scaled(draw, data, i, w, work, loss_weight, seed, found):
-    return draw(data.inside, i, data.scaling.weights, work, loss_weight, seed, found)
+def _draw_scaled(draw, data, i, work, loss_weight, seed, found):
+    return draw(data.inside, i, work, loss_weight, seed, found)
 
 
 @overload(draw_inside, strict=False)
-def _choose_draw(draw, data, i, w, work, loss_weight, seed, found):
+def _choose_draw(draw, data, i, work, loss_weight, seed, found):
     return _draw_scaled if getattr(data, "instance_class", None) is ScaledData else _draw

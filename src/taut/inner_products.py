@@ -40,7 +40,7 @@ def inner_products(oracles: Any) -> Any:
         add_features(data, i, label, sign, scratch)
         prepare(data, i, scratch, work)
         for q in range(labels.shape[0]):
-            row[q] = score(data, i, scratch, work, labels[q])
+            row[q] = score(data, i, work, labels[q])
         sign[0] = -1.0
         add_features(data, i, label, sign, scratch)
 

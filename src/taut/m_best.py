@@ -90,7 +90,7 @@ def best_of_block(oracles):
     """The search in one block, around the oracles."""
     argmax, score, loss = oracles.argmax, oracles.score, oracles.loss
 
-    def best(data, i, w, work, loss_weight, n_labels, stride, pool, found, values):
+    def best(data, i, work, loss_weight, n_labels, stride, pool, found, values):
         """Write the labels of highest score + loss_weight * loss into the rows of `found`.
 
         `values` gets what they are worth, best first; returns how many there are, at most
@@ -100,8 +100,8 @@ def best_of_block(oracles):
         label = pool.labels[m, :size]
         for p in range(size * stride):
             pool.scores[p] = work[p]
-        argmax(data, i, w, work, loss_weight, label)
-        value = score(data, i, w, work, label) + loss_weight * loss(data, i, label)
+        argmax(data, i, work, loss_weight, label)
+        value = score(data, i, work, label) + loss_weight * loss(data, i, label)
         _put(pool, 0, value, 0, label)
         count = 1
         rank = 0
@@ -122,10 +122,10 @@ def best_of_block(oracles):
                 here = t * stride
                 if t >= start:
                     _forbid_found(work, here, found, rank, t)
-                    argmax(data, i, w, work, loss_weight, label)
+                    argmax(data, i, work, loss_weight, label)
                     if _is_allowed(work, stride, label):
                         # The label's own scores are as they were.
-                        value = score(data, i, w, work, label) + loss_weight * loss(data, i, label)
+                        value = score(data, i, work, label) + loss_weight * loss(data, i, label)
                         c = _place(pool, count, m - rank, value)
                         if c >= 0:
                             _put(pool, c, value, t, label)
@@ -150,6 +150,6 @@ def best_labels(oracles):
         for i in range(first, last):
             prepare(data, i, w, work)
             own = found[:, offsets[i] : offsets[i + 1]]
-            search(data, i, w, work, 0.0, n_labels, stride, pool, own, values[i])
+            search(data, i, work, 0.0, n_labels, stride, pool, own, values[i])
 
     return best

@@ -31,7 +31,7 @@ def position_marginals(oracles):
         for i in range(first, last):
             part = mean[: starts[i + 1] - starts[i]]
             prepare(data, i, w, work)
-            logs[i] = expect(data, i, w, work, temperature, 0.0, base, part) / temperature
+            logs[i] = expect(data, i, work, temperature, 0.0, base, part) / temperature
             for p in range(offsets[i], offsets[i + 1]):
                 here = (p - offsets[i]) * stride
                 for k in range(out.shape[1]):
@@ -51,8 +51,8 @@ def truth_log_likelihoods(oracles):
         for i in range(first, last):
             part = mean[: starts[i + 1] - starts[i]]
             prepare(data, i, w, work)
-            value = score(data, i, w, work, truth[offsets[i] : offsets[i + 1]])
-            total = expect(data, i, w, work, temperature, 0.0, base, part)
+            value = score(data, i, work, truth[offsets[i] : offsets[i + 1]])
+            total = expect(data, i, work, temperature, 0.0, base, part)
             out[i] = (value - total) / temperature
 
     return log_likelihoods

@@ -160,14 +160,14 @@ def through_scaling(oracles: Oracles, allocates: bool) -> Oracles:
         touch_w(data[0], i, Reading(data[1], w))
         prepare_w(data[0], i, data[1].weights, work)
 
-    def argmax(data, i, w, work, loss_weight, label):
-        return argmax_w(data[0], i, data[1].weights, work, loss_weight, label)
+    def argmax(data, i, work, loss_weight, label):
+        return argmax_w(data[0], i, work, loss_weight, label)
 
     def loss(data, i, label):
         return loss_of(data[0], i, label)
 
-    def score(data, i, w, work, label):
-        return score_w(data[0], i, data[1].weights, work, label)
+    def score(data, i, work, label):
+        return score_w(data[0], i, work, label)
 
     def add_features(data, i, labels, scales, w):
         add_psi(data[0], i, labels, scales, data[1].sums)
@@ -188,8 +188,8 @@ def through_scaling(oracles: Oracles, allocates: bool) -> Oracles:
         add_psi_change(data[0], i, change, factor, work, data[1].sums)
         touch_w(data[0], i, Adding(data[1], w))
 
-    def expect(data, i, w, work, temperature, loss_weight, base, mean):
-        return expect_w(data[0], i, data[1].weights, work, temperature, loss_weight, base, mean)
+    def expect(data, i, work, temperature, loss_weight, base, mean):
+        return expect_w(data[0], i, work, temperature, loss_weight, base, mean)
 
     def normalise(data, i, mean):
         normalised(data[0], i, mean)
@@ -197,8 +197,8 @@ def through_scaling(oracles: Oracles, allocates: bool) -> Oracles:
     def mean_of(data, i, label, mean):
         mean_of_label(data[0], i, label, mean)
 
-    def mean_score(data, i, w, work, mean):
-        return mean_score_w(data[0], i, data[1].weights, work, mean)
+    def mean_score(data, i, work, mean):
+        return mean_score_w(data[0], i, work, mean)
 
     def mean_loss(data, i, mean):
         return mean_loss_of(data[0], i, mean)
@@ -207,8 +207,8 @@ def through_scaling(oracles: Oracles, allocates: bool) -> Oracles:
         add_mean_w(data[0], i, mean, factor, work, data[1].sums)
         touch_w(data[0], i, Adding(data[1], w))
 
-    def sample(data, i, w, work, loss_weight, seed, found):
-        return sample_w(data[0], i, data[1].weights, work, loss_weight, seed, found)
+    def sample(data, i, work, loss_weight, seed, found):
+        return sample_w(data[0], i, work, loss_weight, seed, found)
 
     means = (expect, normalise, mean_of, mean_score, mean_loss, add_mean)
     return Oracles(
@@ -243,7 +243,7 @@ def curvature_rises(oracles):
                 row_after = 0.0
                 for b in range(all_labels.shape[0]):
                     row_before += abs(inner(data, i, all_labels[a], all_labels[b]))
-                    row_after += abs(score(data, i, v, work, all_labels[b]))
+                    row_after += abs(score(data, i, work, all_labels[b]))
                 before = max(before, row_before)
                 after = max(after, row_after)
                 sign[0] = -1.0

@@ -57,9 +57,12 @@ class CompiledTable(CompiledStructure):
             work[k] = 0.0
             for j in range(d):
                 work[k] += X[i, j] * w[k * d + j]
+        if fault == 17:  # mutates_w
+            for j in range(w.shape[0]):
+                w[j] *= 0.9
 
     @staticmethod
-    def score(data, i, w, work, label):
+    def score(data, i, work, label):
         fault = data[4]
         value = work[label[0]] if label[0] < data[2].shape[0] else 0.0
         if fault == 14:  # score_off
@@ -91,7 +94,7 @@ class CompiledTable(CompiledStructure):
         return value
 
     @staticmethod
-    def argmax(data, i, w, work, loss_weight, label):
+    def argmax(data, i, work, loss_weight, label):
         X, truth, cost, calls, fault = data
         K, t = cost.shape[0], truth[i]
         factor = loss_weight
@@ -125,9 +128,6 @@ class CompiledTable(CompiledStructure):
             best += 0.3
         if fault == 8:  # value_without_loss
             best = work[winner]
-        if fault == 17:  # mutates_w
-            for j in range(w.shape[0]):
-                w[j] *= 0.9
         if fault == 18:  # mutates_data
             X[i, 0] *= 0.999
         return best

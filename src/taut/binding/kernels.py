@@ -30,9 +30,9 @@ def make_hinges(oracles):
         """
         for i in range(first, last):
             prepare(data, i, w, work)
-            base = score(data, i, w, work, truth[offsets[i] : offsets[i + 1]])
+            base = score(data, i, work, truth[offsets[i] : offsets[i + 1]])
             label = labels[offsets[i] : offsets[i + 1]]
-            out[i] = max(argmax(data, i, w, work, loss_weight, label) - base, 0.0)
+            out[i] = max(argmax(data, i, work, loss_weight, label) - base, 0.0)
 
     return hinges
 
@@ -46,8 +46,8 @@ def make_hinge_sum(oracles):
         total = 0.0
         for i in range(first, last):
             prepare(data, i, w, work)
-            base = score(data, i, w, work, truth[offsets[i] : offsets[i + 1]])
-            best = argmax(data, i, w, work, 1.0, label[: offsets[i + 1] - offsets[i]])
+            base = score(data, i, work, truth[offsets[i] : offsets[i + 1]])
+            best = argmax(data, i, work, 1.0, label[: offsets[i + 1] - offsets[i]])
             total += weight[i] * max(best - base, 0.0)
         return total
 
@@ -72,7 +72,7 @@ def make_lengths(oracles):
             differs = False
             for q in range(loss_weights.shape[0]):  # one call, which is compiled into this once
                 if not differs:
-                    argmax(data, i, w, work, loss_weights[q], found)
+                    argmax(data, i, work, loss_weights[q], found)
                     differs = differ(own, found)
             for side in range(2 if differs else 0):
                 side_label = (own if side == 0 else found).reshape((1, size))
@@ -96,10 +96,10 @@ def make_audit(oracles):
         for i in blocks:
             found = label[: offsets[i + 1] - offsets[i]]
             prepare(data, i, w, work)
-            best = score(data, i, w, work, truth[offsets[i] : offsets[i + 1]])
+            best = score(data, i, work, truth[offsets[i] : offsets[i + 1]])
             for q in range(loss_weights.shape[0]):
-                claimed = argmax(data, i, w, work, loss_weights[q], found)
-                value = score(data, i, w, work, found) + loss_of(data, i, found)
+                claimed = argmax(data, i, work, loss_weights[q], found)
+                value = score(data, i, work, found) + loss_of(data, i, found)
                 slack = _DOUBT * (1.0 + abs(best) + abs(value))
                 if q == 0 and (abs(claimed - value) > slack or value < best - slack):
                     doubts[0] = i + 1
@@ -130,7 +130,7 @@ def make_worst_planes(oracles):
             own = truth[offsets[i] : offsets[i + 1]]
             found = pair[size : 2 * size]
             prepare(data, i, w, work)
-            value = argmax(data, i, w, work, 1.0, found) - score(data, i, w, work, own)
+            value = argmax(data, i, work, 1.0, found) - score(data, i, work, own)
             if value > 0.0:
                 for t in range(size):
                     pair[t] = own[t]
@@ -150,7 +150,7 @@ def make_argmaxes(oracles):
         """Write the highest scoring label of each block into the flat array `out`."""
         for i in range(first, last):
             prepare(data, i, w, work)
-            argmax(data, i, w, work, 0.0, out[offsets[i] : offsets[i + 1]])
+            argmax(data, i, work, 0.0, out[offsets[i] : offsets[i + 1]])
 
     return argmaxes
 

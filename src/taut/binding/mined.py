@@ -99,7 +99,7 @@ def _measure(oracles):
             scales[0], scales[1] = 1.0, -1.0
             add_features(data, i, pair, scales, w)
             prepare(data, i, w, work)
-            square = score(data, i, w, work, pair[0]) - score(data, i, w, work, pair[1])
+            square = score(data, i, work, pair[0]) - score(data, i, work, pair[1])
             scales[0], scales[1] = -1.0, 1.0
             add_features(data, i, pair, scales, w)
             points[j, LOSS] = loss(data, i, pair[1])

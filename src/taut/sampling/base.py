@@ -20,7 +20,7 @@ class Sampler(ABC):
 
     Compiled code around it makes no arrays: it gets `room` from `room`, and calls
 
-        count = sample(data, i, w, work, loss_weight, seed, room, found, values)
+        count = sample(data, i, work, loss_weight, seed, room, found, values)
 
     after `prepare`, which writes labels into the rows of `found`, the argmax of score +
     loss_weight * loss first, their score + loss_weight * loss into `values`, and returns how many
@@ -72,8 +72,8 @@ class Sampler(ABC):
 def _argmax_alone(oracles):
     argmax = oracles.argmax
 
-    def sample(data, i, w, work, loss_weight, seed, room, found, values):
-        values[0] = argmax(data, i, w, work, loss_weight, found[0])
+    def sample(data, i, work, loss_weight, seed, room, found, values):
+        values[0] = argmax(data, i, work, loss_weight, found[0])
         return 1
 
     return sample
@@ -149,6 +149,6 @@ EITHER = {
     PythonData: "a method labels(x), or m_best(x, w, truth, count)",
 }
 OWN_SAMPLE = {
-    CompiledData: "sample(data, i, w, work, loss_weight, seed, found)",
+    CompiledData: "sample(data, i, work, loss_weight, seed, found)",
     PythonData: "a method sample(x, w, truth, count) that returns labels",
 }

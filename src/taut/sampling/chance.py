@@ -30,10 +30,10 @@ class PositionRoom(NamedTuple):
 def _draw_listed(oracles):
     argmax, score, loss = oracles.argmax, oracles.score, oracles.loss
 
-    def sample(data, i, w, work, loss_weight, seed, room, found, values):
+    def sample(data, i, work, loss_weight, seed, room, found, values):
         """One scan: label number t of those that may be drawn takes a place with odds 1 / t."""
         own = room.truth[room.offsets[i] : room.offsets[i + 1]]
-        values[0] = argmax(data, i, w, work, loss_weight, found[0])
+        values[0] = argmax(data, i, work, loss_weight, found[0])
         wanted, seen, state = values.shape[0] - 1, 0, scrambled(seed)
         for k in range(room.labels.shape[0]):
             label = room.labels[k]
@@ -47,7 +47,7 @@ def _draw_listed(oracles):
         count = 1 + min(seen, wanted)
         for q in range(1, count):
             copy(room.labels[room.places[q - 1]], found[q])
-            values[q] = score(data, i, w, work, found[q]) + loss_weight * loss(data, i, found[q])
+            values[q] = score(data, i, work, found[q]) + loss_weight * loss(data, i, found[q])
         return count
 
     return sample
@@ -67,10 +67,10 @@ def _next_label(label, n_labels):
 def _draw_positions(oracles):
     argmax, score, loss = oracles.argmax, oracles.score, oracles.loss
 
-    def sample(data, i, w, work, loss_weight, seed, room, found, values):
+    def sample(data, i, work, loss_weight, seed, room, found, values):
         """A label that is there already gives way to the next one in order that is not."""
         own = room.truth[room.offsets[i] : room.offsets[i + 1]]
-        values[0] = argmax(data, i, w, work, loss_weight, found[0])
+        values[0] = argmax(data, i, work, loss_weight, found[0])
         label, state = room.label[: own.shape[0]], scrambled(seed)
         for count in range(1, values.shape[0]):
             for t in range(label.shape[0]):
@@ -83,7 +83,7 @@ def _draw_positions(oracles):
             if tries > count + 1:  # there are no others
                 return count
             copy(label, found[count])
-            values[count] = score(data, i, w, work, label) + loss_weight * loss(data, i, label)
+            values[count] = score(data, i, work, label) + loss_weight * loss(data, i, label)
         return values.shape[0]
 
     return sample

@@ -66,14 +66,14 @@ def _choose_from(make):
 def _choice(oracles, make):
     score, pooled, products = oracles.score, helper(make(oracles)), inner_products(oracles)
 
-    def sample(data, i, w, work, loss_weight, seed, room, found, values):
+    def sample(data, i, work, loss_weight, seed, room, found, values):
         """The best label, then repeatedly that of the best trade."""
         begin, end = room.offsets[i], room.offsets[i + 1]
         size, capacity = end - begin, room.values.shape[0]
         pool = room.pool[: capacity * size].reshape((capacity, size))
-        count = pooled(data, i, w, work, loss_weight, seed, room.source, pool, room.values)
+        count = pooled(data, i, work, loss_weight, seed, room.source, pool, room.values)
         own = room.truth[begin:end].reshape((1, size))
-        base = score(data, i, w, work, own[0])
+        base = score(data, i, work, own[0])
         row, inner = room.row, room.products
         products(i, own, own, inner, row)
         square_of_truth = row[0]

@@ -72,7 +72,7 @@ def _put_first(values, places, count, value, place):
 def _best_listed(oracles):
     score, loss = oracles.score, oracles.loss
 
-    def sample(data, i, w, work, loss_weight, seed, room, found, values):
+    def sample(data, i, work, loss_weight, seed, room, found, values):
         """One scan: the best labels so far are a heap, and few labels enter it."""
         own = room.truth[room.offsets[i] : room.offsets[i + 1]]
         places, capacity, count = room.places, values.shape[0], 0
@@ -80,7 +80,7 @@ def _best_listed(oracles):
             label = room.labels[k]
             if same(label, own):
                 continue
-            value = score(data, i, w, work, label) + loss_weight * loss(data, i, label)
+            value = score(data, i, work, label) + loss_weight * loss(data, i, label)
             if count < capacity:
                 values[count] = value
                 places[count] = k
@@ -96,7 +96,7 @@ def _best_listed(oracles):
         for last in range(count - 1, 0, -1):
             _exchange(values, places, 0, last)
             _sink(values, places, 0, last)
-        base = score(data, i, w, work, own)
+        base = score(data, i, work, own)
         if count == 0 or base > values[0]:
             count = _put_first(values, places, count, base, _THE_TRUTH)
         for r in range(count):
@@ -120,7 +120,7 @@ def _put(label, value, place, found, values, best):
 def _all_listed(oracles):
     score, loss = oracles.score, oracles.loss
 
-    def sample(data, i, w, work, loss_weight, seed, room, found, values):
+    def sample(data, i, work, loss_weight, seed, room, found, values):
         """One scan; where rows are too few, the best label has one nevertheless."""
         own = room.truth[room.offsets[i] : room.offsets[i + 1]]
         capacity, count, best = values.shape[0], 0, 0
@@ -128,12 +128,12 @@ def _all_listed(oracles):
             label = room.labels[k]
             if same(label, own):
                 continue
-            value = score(data, i, w, work, label) + loss_weight * loss(data, i, label)
+            value = score(data, i, work, label) + loss_weight * loss(data, i, label)
             if count < capacity or value > values[best]:
                 place = min(count, capacity - 1)
                 best = _put(label, value, place, found, values, best)
                 count = place + 1
-        base = score(data, i, w, work, own)
+        base = score(data, i, work, own)
         if count == 0 or base > values[best]:
             place = min(count, capacity - 1)
             best = _put(own, base, place, found, values, best)

@@ -28,13 +28,13 @@ class SearchRoom(NamedTuple):
 def _best_by_search(oracles):
     search = best_of_block(oracles)
 
-    def sample(data, i, w, work, loss_weight, seed, room, found, values):
+    def sample(data, i, work, loss_weight, seed, room, found, values):
         """One label more is found than is wanted, because the truth gives way."""
         own = room.truth[room.offsets[i] : room.offsets[i + 1]]
         size, most = own.shape[0], min(values.shape[0] + 1, room.values.shape[0])
         best = room.found[: most * size].reshape((most, size))
         ranks = search(
-            data, i, w, work, loss_weight, room.n_labels, room.label_stride, room.pool, best,
+            data, i, work, loss_weight, room.n_labels, room.label_stride, room.pool, best,
             room.values[:most],
         )  # fmt: skip
         count = 0

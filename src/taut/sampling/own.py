@@ -17,10 +17,10 @@ def _with_values(oracles, draw):
     """A sample around a function that writes labels alone."""
     score, loss = oracles.score, oracles.loss
 
-    def sample(data, i, w, work, loss_weight, seed, room, found, values):
-        count = draw(data, i, w, work, loss_weight, seed, found)
+    def sample(data, i, work, loss_weight, seed, room, found, values):
+        count = draw(data, i, work, loss_weight, seed, found)
         for q in range(count):
-            values[q] = score(data, i, w, work, found[q]) + loss_weight * loss(data, i, found[q])
+            values[q] = score(data, i, work, found[q]) + loss_weight * loss(data, i, found[q])
         return count
 
     return sample
@@ -35,8 +35,8 @@ def _drawn_by(function, allocates):
     """What builds a sample around a function that is written for the structure's own data."""
     inside = helper(function, allocates)
 
-    def draw(data, i, w, work, loss_weight, seed, found):
-        return draw_inside(inside, data, i, w, work, loss_weight, seed, found)
+    def draw(data, i, work, loss_weight, seed, found):
+        return draw_inside(inside, data, i, work, loss_weight, seed, found)
 
     def make(oracles):
         return _with_values(oracles, helper(draw))
@@ -77,7 +77,7 @@ class Given(Sampler):
     Parameters
     ----------
     function : callable
-        For a compiled structure `function(data, i, w, work, loss_weight, seed, found)`, as `sample`
+        For a compiled structure `function(data, i, work, loss_weight, seed, found)`, as `sample`
         of `taut.CompiledStructure`; Numba compiles it. For a plain one
         `function(structure, x, w, truth, count)`, which returns a list of labels.
     allocates : bool, default=True

@@ -143,9 +143,9 @@ def _loop(oracles, sample, step, fill_gram):
             for t in range(size):
                 labels[0, t] = truth[offsets[i] + t]
             prepare(data, i, w, work)
-            base = score(data, i, w, work, labels[0])
+            base = score(data, i, work, labels[0])
             own_seed = np.int64(mixed(seed, before + position) >> np.uint64(1))
-            count = 1 + sample(data, i, w, work, 1.0, own_seed, room, labels[1:], buffers.values)
+            count = 1 + sample(data, i, work, 1.0, own_seed, room, labels[1:], buffers.values)
             violation[0] = 0.0
             worst = 0.0
             for q in range(1, count):

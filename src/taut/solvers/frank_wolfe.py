@@ -98,7 +98,7 @@ def with_means(data: CompiledData | PythonData, solver: str) -> CompiledData:
         return data
     raise MissingOracle(
         f"{solver} needs the means of labels, and {type(data.structure).__name__} has no "
-        "expect(data, i, w, work, temperature, loss_weight, base, mean): write it and its "
+        "expect(data, i, work, temperature, loss_weight, base, mean): write it and its "
         "companions (see taut.CompiledStructure), or use solver='dual_coordinate' or "
         "'frank_wolfe', which need argmax alone"
     )

@@ -22,9 +22,9 @@ _TIES = 1e-300  # weight of losses that decides between equal scores only, as al
 def _predicted(oracles):
     argmax, score, loss_of = oracles.argmax, oracles.score, oracles.loss
 
-    def sample(data, i, w, work, loss_weight, seed, room, found, values):
-        argmax(data, i, w, work, _TIES, found[0])
-        values[0] = score(data, i, w, work, found[0]) + loss_weight * loss_of(data, i, found[0])
+    def sample(data, i, work, loss_weight, seed, room, found, values):
+        argmax(data, i, work, _TIES, found[0])
+        values[0] = score(data, i, work, found[0]) + loss_weight * loss_of(data, i, found[0])
         return 1
 
     return sample

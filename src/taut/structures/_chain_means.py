@@ -32,25 +32,27 @@ from taut.structures._viterbi import max_plus
 
 
 @helper
-def _eliminate_strip(zero, k, work, before, largest, w, T, cold, base, here, table, data, mean):
+def _eliminate_strip(zero, k, work, before, largest, T, cold, base, here, table, data, mean):
     """A strip of labels k: mean[table + j, k] = p(j | k) of the previous label; the next strip.
 
     work[largest + k] is replaced by the message to k, still without temperature times logarithm.
     """
     stride, n_labels = data.stride, data.n_labels
-    rate = shift(zero, w.dtype.type(-cold))
+    rate = shift(zero, work.dtype.type(-cold))
     top = load(zero, work, largest + k)
     least = shift(zero, least_of(mean))
     share = zero
     if base.shape[0] > 0:
-        share = divide(shift(zero, w.dtype.type(1.0)), maximum(load(zero, base, here + k), least))
+        share = divide(
+            shift(zero, work.dtype.type(1.0)), maximum(load(zero, base, here + k), least)
+        )
     sums = zero
     for j in range(n_labels):
         place = j * stride + k
-        score = shift(load(zero, w, T + place), work[before + j])
+        score = shift(load(zero, work, T + place), work[before + j])
         # The difference first, not below zero: rounding errors, divided by a small temperature,
         # would overflow.
-        lag = maximum(multiply_add(score, w.dtype.type(-1.0), top), zero)
+        lag = maximum(multiply_add(score, work.dtype.type(-1.0), top), zero)
         term = exponential(multiply(lag, rate))
         if base.shape[0] > 0:
             known = multiply(load(zero, base, table + place), share)
@@ -58,7 +60,7 @@ def _eliminate_strip(zero, k, work, before, largest, w, T, cold, base, here, tab
         store(term, mean, table + place)
         sums = add(sums, term)
     store(sums, work, largest + k)
-    inverse = divide(shift(zero, w.dtype.type(1.0)), sums)
+    inverse = divide(shift(zero, work.dtype.type(1.0)), sums)
     for j in range(n_labels):
         place = table + j * stride + k
         store(multiply(load(zero, mean, place), inverse), mean, place)
@@ -66,28 +68,28 @@ def _eliminate_strip(zero, k, work, before, largest, w, T, cold, base, here, tab
 
 
 @helper
-def _eliminate(work, before, coming, w, T, temperature, base, here, table, data, mean):
+def _eliminate(work, before, coming, T, temperature, base, here, table, data, mean):
     """work[coming + k] = the message to label k from all labels of the position before."""
-    stride, unit = data.stride, width(zeros(w, 1))
+    stride, unit = data.stride, width(zeros(work, 1))
     cold = 1.0 / temperature
     # Messages are the largest term plus temperature times the logarithm of a sum; the largest terms
     # wait in the room that the next position's best scores take later.
     largest = before + stride
-    max_plus(work, before, w, T, stride, data.n_labels, coming)
+    max_plus(work, before, T, stride, data.n_labels, coming)
     for k in range(stride):
         work[largest + k] = work[coming + k]
     k = 0
     while k + 3 * unit <= stride:
         k = _eliminate_strip(
-            zeros(w, 3), k, work, before, largest, w, T, cold, base, here, table, data, mean
+            zeros(work, 3), k, work, before, largest, T, cold, base, here, table, data, mean
         )
     if k + 2 * unit <= stride:
         _eliminate_strip(
-            zeros(w, 2), k, work, before, largest, w, T, cold, base, here, table, data, mean
+            zeros(work, 2), k, work, before, largest, T, cold, base, here, table, data, mean
         )
     elif k < stride:
         _eliminate_strip(
-            zeros(w, 1), k, work, before, largest, w, T, cold, base, here, table, data, mean
+            zeros(work, 1), k, work, before, largest, T, cold, base, here, table, data, mean
         )
     for k in range(data.n_labels):
         work[coming + k] += temperature * np.log(work[largest + k])
@@ -113,14 +115,14 @@ def _descend(data, length, mean):
             mean[here - stride + j] = 0.0
 
 
-def expect(data, i, w, work, temperature, loss_weight, base, mean):
+def expect(data, i, work, temperature, loss_weight, base, mean):
     """Marginals of positions and pairs, by sum-product."""
     stride, n_labels = data.stride, data.n_labels
     first, length = data.offsets[i], data.offsets[i + 1] - data.offsets[i]
-    T = data.n_nodes * stride
-    coming = length * stride  # the message to each label at each position
-    best = 2 * length * stride  # and with the position's own score
-    cost = w.dtype.type(loss_weight * data.unit[i])
+    T = length * stride
+    coming = T + n_labels * stride  # the message to each label at each position
+    best = coming + length * stride  # and with the position's own score
+    cost = work.dtype.type(loss_weight * data.unit[i])
     for t in range(length):
         here = t * stride
         if t == 0:
@@ -129,9 +131,7 @@ def expect(data, i, w, work, temperature, loss_weight, base, mean):
         else:
             table = length * stride + (t - 1) * n_labels * stride
             before = best + here - stride
-            _eliminate(
-                work, before, coming + here, w, T, temperature, base, here, table, data, mean
-            )
+            _eliminate(work, before, coming + here, T, temperature, base, here, table, data, mean)
             for k in range(stride):
                 work[best + here + k] = work[coming + here + k] + work[here + k] + cost
         work[best + here + data.truth[first + t]] -= cost
@@ -202,10 +202,10 @@ def _pair_sums(zero, data, length, p, mean):
     return sums
 
 
-def mean_score(data, i, w, work, mean):
-    """Node scores as prepared plus transitions."""
+def mean_score(data, i, work, mean):
+    """The scores of labels and of neighbouring pairs."""
     length = data.offsets[i + 1] - data.offsets[i]
-    T = data.n_nodes * data.stride
+    T = length * data.stride
     zero = zeros(mean, 1)
     value = 0.0
     for p in range(length * data.stride):
@@ -213,7 +213,7 @@ def mean_score(data, i, w, work, mean):
     sums = zero
     for p in range(0, data.n_labels * data.stride, width(zero)):
         pairs = _pair_sums(zero, data, length, p, mean)
-        sums = add(sums, multiply(pairs, load(zero, w, T + p)))
+        sums = add(sums, multiply(pairs, load(zero, work, T + p)))
     return value + total(sums)
 
 

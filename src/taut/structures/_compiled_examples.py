@@ -24,10 +24,10 @@ def _ask(oracles):
         """The argmax and its value, and the labels' scores as they are before and after it."""
         prepare(data, i, w, work)
         for q in range(labels.shape[0]):
-            before[q] = score(data, i, w, work, labels[q])
-        value = argmax(data, i, w, work, loss_weight, found)
+            before[q] = score(data, i, work, labels[q])
+        value = argmax(data, i, work, loss_weight, found)
         for q in range(labels.shape[0]):
-            after[q] = score(data, i, w, work, labels[q])
+            after[q] = score(data, i, work, labels[q])
             losses[q] = loss(data, i, labels[q])
         return value
 

@@ -19,7 +19,7 @@ def _expect(oracles):
     def run(data, i, w, work, temperature, loss_weight, base, mean, again):
         """The mean, and what normalising makes of it."""
         prepare(data, i, w, work)
-        value = expect(data, i, w, work, temperature, loss_weight, base, mean)
+        value = expect(data, i, work, temperature, loss_weight, base, mean)
         for p in range(mean.shape[0]):
             again[p] = mean[p]
         normalise(data, i, again)
@@ -45,7 +45,7 @@ def _linear(oracles):
     def linear(data, i, w, work, mean, out):
         """<w, A mean> and the expected loss; A mean is added to `out`."""
         prepare(data, i, w, work)
-        score = mean_score(data, i, w, work, mean)
+        score = mean_score(data, i, work, mean)
         add_mean(data, i, mean, 1.0, work, out)
         return score, mean_loss(data, i, mean)
 

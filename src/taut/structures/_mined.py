@@ -101,10 +101,10 @@ def _mined(oracles: Oracles, allocates: bool) -> Oracles:
         i, last = data.owner[j], work.shape[0] - 1
         pair = pair_of(data.offsets, data.pairs, j)
         own_prepare(data.inside, i, w, work[:last])
-        right = own_score(data.inside, i, w, work[:last], pair[0])
-        work[last] = right - own_score(data.inside, i, w, work[:last], pair[1])
+        right = own_score(data.inside, i, work[:last], pair[0])
+        work[last] = right - own_score(data.inside, i, work[:last], pair[1])
 
-    def argmax(data, j, w, work, loss_weight, label):
+    def argmax(data, j, work, loss_weight, label):
         """The candidate when it violates, else the truth."""
         violation = loss_weight * data.points[j, LOSS] - work[work.shape[0] - 1]
         label[0] = 1 if violation > 0.0 else 0
@@ -113,7 +113,7 @@ def _mined(oracles: Oracles, allocates: bool) -> Oracles:
     def loss(data, j, label):
         return data.points[j, LOSS] * label[0]
 
-    def score(data, j, w, work, label):
+    def score(data, j, work, label):
         return -work[work.shape[0] - 1] * label[0]
 
     def add_features(data, j, labels, scales, w):

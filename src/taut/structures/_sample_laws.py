@@ -19,10 +19,10 @@ def _sample(oracles):
         """The number of labels found, and the labels' scores as they are before and after it."""
         prepare(data, i, w, work)
         for q in range(labels.shape[0]):
-            before[q] = score(data, i, w, work, labels[q])
-        count = sample(data, i, w, work, 1.0, seed, found)
+            before[q] = score(data, i, work, labels[q])
+        count = sample(data, i, work, 1.0, seed, found)
         for q in range(labels.shape[0]):
-            after[q] = score(data, i, w, work, labels[q])
+            after[q] = score(data, i, work, labels[q])
         return count
 
     return run

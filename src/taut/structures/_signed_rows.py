@@ -81,7 +81,7 @@ class SignedRows(CompiledStructure):
             work[0] = points[i, 0] * row_dot(rows, i, w)
 
     @staticmethod
-    def score(data, i, w, work, label):
+    def score(data, i, work, label):
         """-<w, psi>."""
         return -work[0] * label[0]
 

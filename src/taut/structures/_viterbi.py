@@ -7,25 +7,25 @@ from taut._lanes import load, maximum, shift, store, width, zeros
 
 
 @helper
-def _max_plus_strip(work, before, w, T, stride, n_labels, zero, to, k):
+def _max_plus_strip(work, before, T, stride, n_labels, zero, to, k):
     """A strip of labels k of `max_plus`, in registers while j runs; the next label."""
-    best = shift(load(zero, w, T + k), work[before])
+    best = shift(load(zero, work, T + k), work[before])
     for j in range(1, n_labels):
-        best = maximum(best, shift(load(zero, w, T + j * stride + k), work[before + j]))
+        best = maximum(best, shift(load(zero, work, T + j * stride + k), work[before + j]))
     store(best, work, to + k)
     return k + width(zero)
 
 
 @helper
-def max_plus(work, before, w, T, stride, n_labels, to):
-    """work[to + k] = max_j work[before + j] + T[j, k], where T begins at w[T]."""
-    unit = width(zeros(w, 1))
+def max_plus(work, before, T, stride, n_labels, to):
+    """work[to + k] = max_j work[before + j] + T[j, k], where T begins at work[T]."""
+    unit = width(zeros(work, 1))
     k = 0
     while k + 4 * unit <= stride:
-        k = _max_plus_strip(work, before, w, T, stride, n_labels, zeros(w, 4), to, k)
+        k = _max_plus_strip(work, before, T, stride, n_labels, zeros(work, 4), to, k)
     if k + 3 * unit <= stride:
-        _max_plus_strip(work, before, w, T, stride, n_labels, zeros(w, 3), to, k)
+        _max_plus_strip(work, before, T, stride, n_labels, zeros(work, 3), to, k)
     elif k + 2 * unit <= stride:
-        _max_plus_strip(work, before, w, T, stride, n_labels, zeros(w, 2), to, k)
+        _max_plus_strip(work, before, T, stride, n_labels, zeros(work, 2), to, k)
     elif k < stride:
-        _max_plus_strip(work, before, w, T, stride, n_labels, zeros(w, 1), to, k)
+        _max_plus_strip(work, before, T, stride, n_labels, zeros(work, 1), to, k)

@@ -129,7 +129,7 @@ class Bags(CompiledStructure):
                 work[z] = _score(data, first + z, w)
 
     @staticmethod
-    def argmax(data, i, w, work, loss_weight, label):
+    def argmax(data, i, work, loss_weight, label):
         """A negative bag: its best instance, if it beats the truth; a positive one: the other."""
         given = data.chosen[i]
         if given >= 0:
@@ -148,7 +148,7 @@ class Bags(CompiledStructure):
         return 1.0 * ((label[0] > 0) != (data.chosen[i] >= 0))
 
     @staticmethod
-    def score(data, i, w, work, label):
+    def score(data, i, work, label):
         """The instance's score as prepared."""
         return work[label[0] - 1] if label[0] > 0 else 0.0
 

@@ -271,10 +271,10 @@ class CompiledStructure(ABC):
     that `encode` made, `i` the block, `label` an int32 row, `w` and `work` rows of `Blocks.dtype`,
     or of float64 when a certificate is computed:
 
-    - `argmax(data, i, w, work, loss_weight, label)` writes the label of highest
+    - `argmax(data, i, work, loss_weight, label)` writes the label of highest
       score + loss_weight * loss into `label` and returns that value;
     - `loss(data, i, label)`;
-    - `score(data, i, w, work, label)` returns <w, phi(x_i, label)>;
+    - `score(data, i, work, label)` returns <w, phi(x_i, label)>;
     - `add_features(data, i, labels, scales, w)` adds sum_q scales[q] phi(x_i, labels[q]) to w.
 
     Optional, for speed:
@@ -297,7 +297,7 @@ class CompiledStructure(ABC):
     For solvers that work on several labels in a visit, where the structure knows which are worth it
     (`taut.sampling`):
 
-    - `sample(data, i, w, work, loss_weight, seed, found)`, after `prepare`, writes the label of
+    - `sample(data, i, work, loss_weight, seed, found)`, after `prepare`, writes the label of
       highest score + loss_weight * loss into found[0], other labels into further rows, none twice,
       and returns how many there are, at most len(found). What it draws at random depends on
       `seed` alone, an int64 >= 0. The scores in `work` stay as they are.
@@ -311,7 +311,7 @@ class CompiledStructure(ABC):
     the parts of a label. A *mean* is the expectation of s under some distribution over labels, an
     array of the type of w; what is linear in means takes differences of means too:
 
-    - `expect(data, i, w, work, temperature, loss_weight, base, mean)`, after `prepare`, writes the
+    - `expect(data, i, work, temperature, loss_weight, base, mean)`, after `prepare`, writes the
       mean of p(label) proportional to base(label) exp((score + loss_weight loss) / temperature) and
       returns temperature times the logarithm of the sum of all these. `base` is the mean of a
       distribution that factors as labels do, whose zeros count as tiny numbers, or empty for
@@ -319,7 +319,7 @@ class CompiledStructure(ABC):
     - `normalise(data, i, mean)` makes a mean of numbers >= 0 in the form of one, such that it is
       that of a distribution whatever rounding did to it; a mean stays what it is;
     - `mean_of(data, i, label, mean)` writes s(label);
-    - `mean_score(data, i, w, work, mean)` returns <w, A_i mean>, after `prepare`;
+    - `mean_score(data, i, work, mean)` returns <w, A_i mean>, after `prepare`;
     - `mean_loss(data, i, mean)` returns the expected loss;
     - `add_mean(data, i, mean, factor, work, w)` adds factor A_i mean to w; what is in `work` is no
       longer needed then;

@@ -106,7 +106,7 @@ class Chain(CompiledStructure):
             n_features=self.n_labels * (data.n_nodes + self.n_labels + 2 * self.boundary),
             offsets=offsets,
             truth=data.truth,
-            work_size=3 * int(lengths.max()) * data.stride,
+            work_size=(3 * int(lengths.max()) + self.n_labels) * data.stride,
             columns=self.n_labels,
             stride=data.stride,
             dtype=matrix.dtype.type,
@@ -134,11 +134,14 @@ class Chain(CompiledStructure):
 
     @staticmethod
     def prepare(data, i, w, work):
-        """The scores of all labels at all positions, boundary terms included."""
+        """The scores of all labels at all positions, boundary terms included, then transitions."""
         stride = data.stride
         first, length = data.offsets[i], data.offsets[i + 1] - data.offsets[i]
         for t in range(length):
             row_times(data.rows, first + t, w, stride, work, t * stride)
+        pairs, T = length * stride, data.n_nodes * stride
+        for p in range(data.n_labels * stride):
+            work[pairs + p] = w[T + p]
         if data.boundary:
             ends = w.shape[0] - 2 * stride
             for k in range(stride):
@@ -146,21 +149,21 @@ class Chain(CompiledStructure):
                 work[(length - 1) * stride + k] += w[ends + stride + k]
 
     @staticmethod
-    def argmax(data, i, w, work, loss_weight, label):
+    def argmax(data, i, work, loss_weight, label):
         """Viterbi; only best values go forward, the path is found again on the way back."""
         stride, n_labels = data.stride, data.n_labels
         first, length = data.offsets[i], data.offsets[i + 1] - data.offsets[i]
-        coming = length * stride  # the best way to each label at each position, without its node
-        best = 2 * length * stride  # and with it
-        T = data.n_nodes * stride
-        cost = w.dtype.type(loss_weight * data.unit[i])
+        T = length * stride
+        coming = T + n_labels * stride  # the best way to each label at each position, but its node
+        best = coming + length * stride  # and with it
+        cost = work.dtype.type(loss_weight * data.unit[i])
         for t in range(length):
             here = t * stride
             if t == 0:
                 for k in range(stride):
                     work[best + k] = work[k] + cost
             else:
-                max_plus(work, best + here - stride, w, T, stride, n_labels, coming + here)
+                max_plus(work, best + here - stride, T, stride, n_labels, coming + here)
                 for k in range(stride):
                     work[best + here + k] = work[coming + here + k] + work[here + k] + cost
             work[best + here + data.truth[first + t]] -= cost
@@ -176,7 +179,7 @@ class Chain(CompiledStructure):
             before = best + (t - 1) * stride
             j = 0
             # The same sum as on the way forward, so it is equal to the last digit.
-            while j < n_labels - 1 and work[before + j] + w[T + j * stride + k] != value:
+            while j < n_labels - 1 and work[before + j] + work[T + j * stride + k] != value:
                 j += 1
             label[t - 1] = j
         return work[here + last]
@@ -199,15 +202,15 @@ class Chain(CompiledStructure):
         return wrong * data.unit[i]
 
     @staticmethod
-    def score(data, i, w, work, label):
-        """Node scores as prepared plus transitions."""
+    def score(data, i, work, label):
+        """The scores of labels and of neighbouring pairs."""
         stride = data.stride
-        T = data.n_nodes * stride
+        T = label.shape[0] * stride
         nodes = work[label[0]]
-        pairs = w.dtype.type(0.0)
+        pairs = work.dtype.type(0.0)
         for t in range(1, label.shape[0]):
             nodes += work[t * stride + label[t]]
-            pairs += w[T + label[t - 1] * stride + label[t]]
+            pairs += work[T + label[t - 1] * stride + label[t]]
         return nodes + pairs
 
     @staticmethod

@@ -160,7 +160,7 @@ class ExactGraph(CompiledStructure):
             at += n_ties
 
     @staticmethod
-    def argmax(data, i, w, work, loss_weight, label):
+    def argmax(data, i, work, loss_weight, label):
         """Max-sum up the junction tree, and the best labels on the way back."""
         n_edges = data.edge_offsets[i + 1] - data.edge_offsets[i]
         at = label.shape[0] * data.n_labels + n_edges * data.n_ties
@@ -177,7 +177,7 @@ class ExactGraph(CompiledStructure):
         return wrong * data.unit[i]
 
     @staticmethod
-    def score(data, i, w, work, label):
+    def score(data, i, work, label):
         """Scores of nodes and edges as prepared."""
         total = 0.0
         for t in range(label.shape[0]):
@@ -209,7 +209,7 @@ class ExactGraph(CompiledStructure):
                         w[pairs + f * n_weights + g] += scales[q] * data.edge_matrix[e, f]
 
     @staticmethod
-    def expect(data, i, w, work, temperature, loss_weight, base, mean):
+    def expect(data, i, work, temperature, loss_weight, base, mean):
         """Sum-product up and down the junction tree, in logarithms on the way up."""
         first, n_labels = data.trees.first[i], data.n_labels
         n_nodes = data.offsets[i + 1] - data.offsets[i]
@@ -241,7 +241,7 @@ class ExactGraph(CompiledStructure):
             mean[at + trees.tables[clique] + row * n_labels + label[v]] = 1.0
 
     @staticmethod
-    def mean_score(data, i, w, work, mean):
+    def mean_score(data, i, work, mean):
         """Scores as prepared, by the marginals of nodes and edges."""
         trees, n_labels, n_ties = data.trees, data.n_labels, data.n_ties
         n_nodes = data.offsets[i + 1] - data.offsets[i]

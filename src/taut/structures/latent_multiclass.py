@@ -151,7 +151,7 @@ class LatentMulticlass(CompiledStructure):
         _score_frames(data, i, w, work)
 
     @staticmethod
-    def argmax(data, i, w, work, loss_weight, label):
+    def argmax(data, i, work, loss_weight, label):
         """The class and frame of highest score plus weighted cost."""
         cost = data.cost[data.truth[i]]
         best = 0
@@ -172,7 +172,7 @@ class LatentMulticlass(CompiledStructure):
         return data.cost[data.truth[i], label[0]]
 
     @staticmethod
-    def score(data, i, w, work, label):
+    def score(data, i, work, label):
         """The score as prepared."""
         return work[label[1] * data.stride + label[0]]
 
@@ -207,7 +207,7 @@ class LatentMulticlass(CompiledStructure):
         label[1] = best // data.stride
 
     @staticmethod
-    def expect(data, i, w, work, temperature, loss_weight, base, mean):
+    def expect(data, i, work, temperature, loss_weight, base, mean):
         """The probability of class k by frame z is mean[z * stride + k]; the padding is zero."""
         stride, cost = data.stride, data.cost[data.truth[i]]
         highest = work[0] + loss_weight * cost[0]
@@ -251,7 +251,7 @@ class LatentMulticlass(CompiledStructure):
         mean[label[1] * data.stride + label[0]] = 1.0
 
     @staticmethod
-    def mean_score(data, i, w, work, mean):
+    def mean_score(data, i, work, mean):
         """The scores as prepared, by their probabilities."""
         total = 0.0
         for place in range(mean.shape[0]):

@@ -165,7 +165,7 @@ class Multiclass(CompiledStructure):
                 work[k] += bias * w[last + k]
 
     @staticmethod
-    def argmax(data, i, w, work, loss_weight, label):
+    def argmax(data, i, work, loss_weight, label):
         """The class of highest score plus weighted cost."""
         cost = data[2][data[1][i]]
         best = 0
@@ -183,7 +183,7 @@ class Multiclass(CompiledStructure):
         return data[2][data[1][i], label[0]]
 
     @staticmethod
-    def score(data, i, w, work, label):
+    def score(data, i, work, label):
         """The class's score as prepared."""
         return work[label[0]]
 
@@ -198,7 +198,7 @@ class Multiclass(CompiledStructure):
                 w[last + labels[q, 0]] += scales[q] * bias
 
     @staticmethod
-    def expect(data, i, w, work, temperature, loss_weight, base, mean):
+    def expect(data, i, work, temperature, loss_weight, base, mean):
         """The classes' probabilities."""
         cost = data[2][data[1][i]]
         n_classes = cost.shape[0]
@@ -235,7 +235,7 @@ class Multiclass(CompiledStructure):
             mean[k] = 1.0 if k == label[0] else 0.0
 
     @staticmethod
-    def mean_score(data, i, w, work, mean):
+    def mean_score(data, i, work, mean):
         """The classes' scores as prepared, by their probabilities."""
         total = 0.0
         for k in range(mean.shape[0]):

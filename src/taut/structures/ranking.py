@@ -151,7 +151,7 @@ class PairwiseRanking(_Ranking):
         return bounded & balanced & (n_pairs >= gained) & (n_pairs <= most)
 
     @staticmethod
-    def argmax(data, i, w, work, loss_weight, label):
+    def argmax(data, i, work, loss_weight, label):
         """All pairs whose hinge is positive, counted in walks through the sorted scores.
 
         Both walks of a level compare the same stored numbers, so they count the same pairs.
@@ -198,7 +198,7 @@ class PairwiseRanking(_Ranking):
         return float(label[label.shape[0] - 1])
 
     @staticmethod
-    def score(data, i, w, work, label):
+    def score(data, i, work, label):
         """-<w, psi>."""
         total = 0.0
         for d in range(label.shape[0] - 1):
@@ -319,7 +319,7 @@ class NdcgRanking(_Ranking):
         return np.logical_and.reduceat(ranks == expected, starts)
 
     @staticmethod
-    def argmax(data, i, w, work, loss_weight, label):
+    def argmax(data, i, work, loss_weight, label):
         """By falling score less gain: a document earns this times what its rank is worth."""
         first, size = data.offsets[i], label.shape[0]
         if data.one_level[i]:
@@ -352,7 +352,7 @@ class NdcgRanking(_Ranking):
         return max(total, 0.0)
 
     @staticmethod
-    def score(data, i, w, work, label):
+    def score(data, i, work, label):
         """The documents' scores, each times what its rank is worth."""
         first = data.offsets[i]
         total = 0.0

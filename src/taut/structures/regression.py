@@ -63,7 +63,7 @@ class Regression(SignedRows):
         return np.array([[1], [-1]], dtype=np.int32)
 
     @staticmethod
-    def argmax(data, i, w, work, loss_weight, label):
+    def argmax(data, i, work, loss_weight, label):
         """The candidate that violates, else the truth."""
         error = loss_weight * data[1][i, 2] - work[0]
         violation = abs(error) - loss_weight * data[1][i, 3]

@@ -68,7 +68,7 @@ class Scalar(SignedRows):
         return np.ones((1, 1), dtype=np.int32)
 
     @staticmethod
-    def argmax(data, i, w, work, loss_weight, label):
+    def argmax(data, i, work, loss_weight, label):
         """The candidate when it violates, else the truth."""
         violation = loss_weight * data[1][i, 2] - work[0]
         label[0] = 1 if violation > 0.0 else 0

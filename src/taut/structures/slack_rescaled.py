@@ -179,21 +179,21 @@ def _rescaled(oracles: Oracles, allocates: bool) -> Oracles:
     def loss(data, i, label):
         return own_loss(data.inside, i, label)
 
-    def score(data, i, w, work, label):
+    def score(data, i, work, label):
         right = data.truth[data.offsets[i] : data.offsets[i + 1]]
-        lead = own_score(data.inside, i, w, work, label) - own_score(data.inside, i, w, work, right)
+        lead = own_score(data.inside, i, work, label) - own_score(data.inside, i, work, right)
         return own_loss(data.inside, i, label) * lead
 
-    def argmax(data, i, w, work, loss_weight, label):
+    def argmax(data, i, work, loss_weight, label):
         """The best of all labels; the structure's own prediction where losses do not count."""
         if loss_weight == 0.0:
-            return own_argmax(data.inside, i, w, work, 0.0, label)
+            return own_argmax(data.inside, i, work, 0.0, label)
         right = data.truth[data.offsets[i] : data.offsets[i + 1]]
-        base = own_score(data.inside, i, w, work, right)
+        base = own_score(data.inside, i, work, right)
         best = -1
         highest = 0.0
         for k in range(data.labels.shape[0]):
-            lead = own_score(data.inside, i, w, work, data.labels[k]) - base
+            lead = own_score(data.inside, i, work, data.labels[k]) - base
             value = own_loss(data.inside, i, data.labels[k]) * (loss_weight + lead)
             if value > highest:
                 best = k

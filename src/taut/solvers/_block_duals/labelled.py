@@ -83,18 +83,18 @@ def _visits(oracles, step, sample):
             if worker.interval > 0 and progress[0] % worker.interval == 0:
                 exchange(worker)
             prepare(data, i, w, work)
-            base = score(data, i, w, work, own)
+            base = score(data, i, work, own)
             violation[0] = 0.0
             worst = 0.0
             mean = 0.0
             for q in range(1, count):
-                value = planes.loss[start + q] - base + score(data, i, w, work, labels[q])
+                value = planes.loss[start + q] - base + score(data, i, work, labels[q])
                 violation[q] = value
                 mean += planes.coef[start + q] * value
                 worst = max(worst, value)
             if exact:
                 found = buffers.found[: wanted * size].reshape((wanted, size))
-                n_found = sample(data, i, w, work, 1.0, first_seed + i, buffers.room, found, values)
+                n_found = sample(data, i, work, 1.0, first_seed + i, buffers.room, found, values)
                 # A label that is stored already comes back with the same value up to rounding.
                 bar = worst + rounding * (1.0 + abs(worst))
                 doubt = max(_DOUBT, 1e4 * rounding) * (1.0 + abs(worst) + abs(base))

@@ -41,11 +41,11 @@ def _visits(oracles):
                 mean = means[offsets[i] : offsets[i + 1]]
                 delta = buffers.delta[: mean.shape[0]]
                 prepare(data, i, w, work)
-                expect(data, i, w, work, temperature, 1.0, mean, delta)
+                expect(data, i, work, temperature, 1.0, mean, delta)
                 for p in range(mean.shape[0]):
                     delta[p] -= mean[p]
                 loss = mean_loss(data, i, delta)
-                gain = mean_score(data, i, w, work, delta) + loss
+                gain = mean_score(data, i, work, delta) + loss
                 gap[i] = weight[i] * max(gain, 0.0)
                 length = square(data, i, delta, buffers)
                 step = _LONGEST
@@ -75,7 +75,7 @@ def _first_means(oracles):
             mean = means[mean_offsets[i] : mean_offsets[i + 1]]
             delta = buffers.delta[: mean.shape[0]]
             prepare(data, i, w, buffers.work)
-            expect(data, i, w, buffers.work, 1.0, 0.0, buffers.none, mean)
+            expect(data, i, buffers.work, 1.0, 0.0, buffers.none, mean)
             mean_of(data, i, truth[offsets[i] : offsets[i + 1]], delta)
             for p in range(mean.shape[0]):
                 mean[p] += (1.0 - share) * (delta[p] - mean[p])
@@ -136,8 +136,8 @@ def _directions(hard):
 def _soft(oracles):
     expect = oracles.expect
 
-    def toward(data, i, w, work, temperature, mean, found, out):
-        expect(data, i, w, work, temperature, 1.0, mean, out)
+    def toward(data, i, work, temperature, mean, found, out):
+        expect(data, i, work, temperature, 1.0, mean, out)
 
     return helper(toward)
 
@@ -145,8 +145,8 @@ def _soft(oracles):
 def _hard(oracles):
     argmax, mean_of = oracles.argmax, oracles.mean_of
 
-    def toward(data, i, w, work, temperature, mean, found, out):
-        argmax(data, i, w, work, 1.0, found)
+    def toward(data, i, work, temperature, mean, found, out):
+        argmax(data, i, work, 1.0, found)
         mean_of(data, i, found, out)
 
     return helper(toward)
@@ -165,11 +165,11 @@ def _collect(oracles, toward):
             mean = means[mean_offsets[i] : mean_offsets[i + 1]]
             delta = deltas[mean_offsets[i] : mean_offsets[i + 1]]
             prepare(data, i, w, work)
-            toward(data, i, w, work, temperature, mean, label[: offsets[i + 1] - offsets[i]], delta)
+            toward(data, i, work, temperature, mean, label[: offsets[i + 1] - offsets[i]], delta)
             for p in range(mean.shape[0]):
                 delta[p] -= mean[p]
             loss = mean_loss(data, i, delta)
-            gain = mean_score(data, i, w, work, delta) + loss
+            gain = mean_score(data, i, work, delta) + loss
             gap[i] = weight[i] * max(gain, 0.0)
             slopes[0] += weight[i] * gain
             slopes[1] += weight[i] * loss

@@ -44,7 +44,7 @@ def square_of(oracles):
         """Scores against A delta as weights; `scratch` is zero, up to rounding, in between."""
         add_mean(buffers.data, i, delta, 1.0, buffers.spare, buffers.scratch)
         prepare(buffers.data, i, buffers.scratch, buffers.spare)
-        square = mean_score(buffers.data, i, buffers.scratch, buffers.spare, delta)
+        square = mean_score(buffers.data, i, buffers.spare, delta)
         add_mean(buffers.data, i, delta, -1.0, buffers.spare, buffers.scratch)
         return square
 
@@ -86,7 +86,7 @@ def _curvatures(oracles):
             worst, own = buffers.delta[:size], buffers.truth[:size]
             found = label[: offsets[i + 1] - offsets[i]]
             prepare(data, i, w, buffers.work)
-            argmax(data, i, w, buffers.work, 1.0, found)
+            argmax(data, i, buffers.work, 1.0, found)
             mean_of(data, i, found, worst)
             mean_of(data, i, truth[offsets[i] : offsets[i + 1]], own)
             for p in range(size):

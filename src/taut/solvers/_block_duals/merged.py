@@ -68,7 +68,7 @@ def _gram_rows(oracles):
         data, work, scratch, sign = buffers.data, buffers.spare, buffers.scratch, buffers.sign
         add_mean(data, i, mean, 1.0, work, scratch)
         prepare(data, i, scratch, work)
-        gram[_MERGED, _MERGED] = mean_score(data, i, scratch, work, mean)
+        gram[_MERGED, _MERGED] = mean_score(data, i, work, mean)
         add_mean(data, i, mean, -1.0, work, scratch)
         for q in range(-1, count):
             label = own if q < 0 else found[q]
@@ -77,13 +77,13 @@ def _gram_rows(oracles):
             sign[0] = 1.0
             add_features(data, i, row, sign, scratch)
             prepare(data, i, scratch, work)
-            gram[place, place] = score(data, i, scratch, work, label)
-            gram[place, _TRUTH] = score(data, i, scratch, work, own)
+            gram[place, place] = score(data, i, work, label)
+            gram[place, _TRUTH] = score(data, i, work, own)
             gram[_TRUTH, place] = gram[place, _TRUTH]
             for r in range(q):
-                gram[place, _FIRST + r] = score(data, i, scratch, work, found[r])
+                gram[place, _FIRST + r] = score(data, i, work, found[r])
                 gram[_FIRST + r, place] = gram[place, _FIRST + r]
-            gram[place, _MERGED] = mean_score(data, i, scratch, work, mean)
+            gram[place, _MERGED] = mean_score(data, i, work, mean)
             gram[_MERGED, place] = gram[place, _MERGED]
             sign[0] = -1.0
             add_features(data, i, row, sign, scratch)
@@ -142,18 +142,16 @@ def _visits(oracles, sample):
                 mean = means[mean_offsets[i] : mean_offsets[i + 1]]
                 found = samples.found[: wanted * size].reshape((wanted, size))
                 prepare(data, i, w, work)
-                base = score(data, i, w, work, own)
+                base = score(data, i, work, own)
                 count = sample(
-                    data, i, w, work, 1.0, first_seed + i, samples.room, found, samples.values
+                    data, i, work, 1.0, first_seed + i, samples.room, found, samples.values
                 )
                 planes.places[0, N_PLANES] = _FIRST + count
                 planes.loss[_MERGED] = mean_loss(data, i, mean)
                 planes.coef[_TRUTH] = 0.0
                 planes.coef[_MERGED] = weight[i]
                 violation[_TRUTH] = 0.0
-                violation[_MERGED] = (
-                    planes.loss[_MERGED] + mean_score(data, i, w, work, mean) - base
-                )
+                violation[_MERGED] = planes.loss[_MERGED] + mean_score(data, i, work, mean) - base
                 for q in range(count):
                     planes.loss[_FIRST + q] = loss_of(data, i, found[q])
                     planes.coef[_FIRST + q] = 0.0
