@@ -59,11 +59,11 @@ def library():
 
 
 def _expectations(oracles):
-    prepare, expect = oracles.prepare, oracles.expect
+    pull, expect = oracles.pull, oracles.expect
 
     def expectations(data, w, work, temperature, base, mean, repeats):
         value = 0.0
-        prepare(data, 0, w, work)
+        pull(data, 0, w, work)
         for _ in range(repeats):
             value = expect(data, 0, work, temperature, 0.0, base, mean)
         return value
@@ -72,11 +72,11 @@ def _expectations(oracles):
 
 
 def _best_labels(oracles):
-    prepare, argmax = oracles.prepare, oracles.argmax
+    pull, argmax = oracles.pull, oracles.argmax
 
     def best_labels(data, w, work, label, repeats):
         value = 0.0
-        prepare(data, 0, w, work)
+        pull(data, 0, w, work)
         for _ in range(repeats):
             value = argmax(data, 0, work, 0.0, label)
         return value

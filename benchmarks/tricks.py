@@ -96,14 +96,14 @@ def scores(labels, dtype, n=2000):
 
 def viterbi(K=26, length=10, repeats=500):
     """A sequence with losses, again and again: Chain.argmax, Numba's plain loop, g++'s."""
-    rng, (prepare, argmax) = np.random.default_rng(0), map(helper, (Chain.prepare, Chain.argmax))
+    rng, (pull, argmax) = np.random.default_rng(0), map(helper, (Chain.pull, Chain.argmax))
     truth, label = rng.integers(K, size=length).astype(np.int32), np.zeros(length, np.int32)
     blocks = Chain(K).encode((rng.normal(size=(length, 5)), np.array([0, length])), truth)
     w, work = blocks.pad(rng.normal(size=blocks.n_features)), aligned_zeros(blocks.work_size, float)
 
     @compiled
     def ours(data, w, work, label, repeats):
-        prepare(data, 0, w, work)
+        pull(data, 0, w, work)
         for _ in range(repeats):
             argmax(data, 0, work, 1.0, label)
 

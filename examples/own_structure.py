@@ -60,7 +60,7 @@ class CompiledTags(CompiledStructure):
         return [tuple(bits) for bits in labels.reshape(-1, self.n_tags).tolist()]
 
     @staticmethod
-    def prepare(data, i, w, work):
+    def pull(data, i, w, work):
         X, truth = data
         m = truth.shape[1]
         for k in range(m):

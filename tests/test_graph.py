@@ -22,11 +22,11 @@ NO_BASE = np.empty(0)
 
 
 def _ask(oracles):
-    prepare, argmax, expect = oracles.prepare, oracles.argmax, oracles.expect
+    pull, argmax, expect = oracles.pull, oracles.argmax, oracles.expect
 
     def ask(data, i, w, work, forbidden, loss_weight, temperature, base, label, mean):
         """The best label and the mean, where the score of `forbidden`, if any, is lowered."""
-        prepare(data, i, w, work)
+        pull(data, i, w, work)
         if forbidden >= 0:
             work[forbidden] = -1e30
         best = argmax(data, i, work, loss_weight, label)
@@ -36,12 +36,12 @@ def _ask(oracles):
 
 
 def _tell(oracles):
-    prepare, mean_of, normalise = oracles.prepare, oracles.mean_of, oracles.normalise
+    pull, mean_of, normalise = oracles.pull, oracles.mean_of, oracles.normalise
     mean_score, mean_loss, add_mean = oracles.mean_score, oracles.mean_loss, oracles.add_mean
 
     def tell(data, i, w, work, labels, means, given, mean, out):
         """What is linear in `given`, the means of labels, and `mean` normalised."""
-        prepare(data, i, w, work)
+        pull(data, i, w, work)
         score, loss = mean_score(data, i, work, given), mean_loss(data, i, given)
         add_mean(data, i, given, -2.0, work, out)
         for q in range(labels.shape[0]):

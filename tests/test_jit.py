@@ -149,7 +149,7 @@ class Own(CompiledStructure):
         return labels
 
     @staticmethod
-    def prepare(data, i, w, work):
+    def pull(data, i, w, work):
         for k in range(3):
             work[k] = np.dot(w.reshape((3, -1))[k], data[0][i])
 
@@ -322,7 +322,7 @@ class Allocating(CompiledTags):
     """Its oracles make arrays, return one to each other, and overwrite what they have made."""
 
     @staticmethod
-    def prepare(data, i, w, work):
+    def pull(data, i, w, work):
         X, truth = data
         m = truth.shape[1]
         work[:m] = X[i] @ w[: X.shape[1] * m].copy().reshape((-1, m))

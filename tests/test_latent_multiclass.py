@@ -75,11 +75,11 @@ def fitted():
 
 
 def expecting(oracles):
-    prepare, expect, normalise = oracles.prepare, oracles.expect, oracles.normalise
+    pull, expect, normalise = oracles.pull, oracles.expect, oracles.normalise
     mean_score, mean_loss, add_mean = oracles.mean_score, oracles.mean_loss, oracles.add_mean
 
     def run(data, i, w, work, temperature, loss_weight, base, mean, again, added):
-        prepare(data, i, w, work)
+        pull(data, i, w, work)
         value = expect(data, i, work, temperature, loss_weight, base, mean)
         for p in range(mean.shape[0]):
             again[p] = 3.0 * mean[p]

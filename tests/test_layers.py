@@ -18,7 +18,7 @@ LAYERS = [
     ["errors"],
     ["checks", "digest", "notices", "stored"],
     ["_compile_errors", "files", "interrupts", "progress", "result"],
-    ["_jit", "_lanes", "_scaling", "advice"],
+    ["_jit", "_lanes", "advice", "spaces"],
     ["enclosure", "label_rows", "xorshift"],
     ["_linalg", "inner_products", "m_best", "marginals", "planes", "quadratic"],
     ["data", "centre", "plane_steps"],

@@ -35,7 +35,7 @@ class Diagonal(CompiledStructure):
         return labels
 
     @staticmethod
-    def prepare(data, i, w, work):
+    def pull(data, i, w, work):
         for k in range(w.shape[0]):
             work[k] = -data[0][k] * w[k]
 

@@ -122,10 +122,12 @@ def visit(make):
     """A visit: what is found, the truth's score, and scores before and after."""
 
     def build(oracles):
-        prepare, score, sample = oracles.prepare, oracles.score, helper(make(oracles))
+        pull, score, sample = oracles.pull, oracles.score, helper(make(oracles))
 
-        def run(data, i, w, work, loss_weight, seed, room, found, values, labels, before, after):
-            prepare(data, i, w, work)
+        def run(
+            space, data, i, w, work, loss_weight, seed, room, found, values, labels, before, after
+        ):
+            pull(space, i, w, work)
             for q in range(labels.shape[0]):
                 before[q] = score(data, i, work, labels[q])
             count = sample(data, i, work, loss_weight, seed, room, found, values)
@@ -153,8 +155,8 @@ def drawn(data, sampler, i, v, count, seed=1, loss_weight=1.0, rows=None):
     padded = data.pad(v.astype(data.dtype))
     before, after = np.empty((2, 1))
     number = data.kernel(visit(sampler.make))(
-        data.local_data(data.dtype), i, padded, aligned_zeros(data.blocks.work_size, data.dtype),
-        loss_weight, seed, sampler.room(data, count, data.dtype), found, values, truth[None],
+        data.space(data.dtype), data.blocks.data, i, padded,
+        aligned_zeros(data.blocks.work_size, data.dtype), loss_weight, seed, sampler.room(data, count, data.dtype), found, values, truth[None],
         before, after,
     )  # fmt: skip
     assert_array_equal(before, after)
@@ -536,7 +538,7 @@ def other_draws(data, i, work, loss_weight, seed, found):
         (too_many, r"it returns 2 for 1 rows"),
         (outside, r"it writes outside found, which has 1 rows of 3 integers"),
         (spends_work, rf"after it label {ROW} scores \S+, before it \S+; leave the scores in work"),
-        (outside_work, r"sample on example 0: it writes outside work, whose length is 3"),
+        (outside_work, r"sample on example 0: it writes outside work, whose length is 6"),
         (other_draws, r"with the seed [0-9]+ it returns other labels when it is asked again"),
     ],
 )

@@ -105,7 +105,7 @@ def mean_points(case, state):
         mean = state["mean"][offsets[i] : offsets[i + 1]].astype(np.float64)
         labels = np.ascontiguousarray(case.labels(i), dtype=np.int32)
         means = np.empty((len(labels), len(mean)))
-        data.kernel(_means_of)(data.local_data(np.float64), i, labels, means)
+        data.kernel(_means_of)(data.blocks.data, i, labels, means)
         alpha, error = nnls(np.vstack([means.T, np.ones(len(labels))]), np.append(mean, 1.0))
         assert error < 10 * np.sqrt(np.finfo(data.dtype).eps)
         alphas.append(alpha / alpha.sum())

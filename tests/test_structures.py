@@ -203,7 +203,7 @@ def test_found_candidates_reveal_an_argmax_that_ignores_the_loss():
 
 right = {
     name: numba.njit(getattr(CompiledTagsWithInner, name))
-    for name in ("prepare", "argmax", "loss", "score", "add_features", "inner")
+    for name in ("pull", "argmax", "loss", "score", "add_features", "inner")
 }
 argmax, loss, score, add_features, inner = (
     right[name] for name in ("argmax", "loss", "score", "add_features", "inner")
@@ -300,10 +300,10 @@ ROW = r"\[[01], [01], [01]\]"
         ({"argmax": second_best}, rf"with the truth it returns {ROW}, whose .*, while {ROW} has"),
         ({"argmax": second_best_without_loss}, rf"without the truth it returns {ROW}, .* while"),
         ({"argmax": wrong_value}, rf"with the truth it returns the value \S+ for {ROW}, whose sco"),
-        ({"argmax": spends_work}, rf"score on .* {ROW} has \S+ after argmax.* keep what prepare"),
+        ({"argmax": spends_work}, rf"score on .* {ROW} has \S+ after argmax.* keep what pull"),
         ({"argmax": argmax_modifies_data}, r"oracles on example 0: they modify data\[0\]; write"),
         ({"argmax": long_label}, r"argmax on .*: it writes outside its label, which has 3 int"),
-        ({"argmax": long_work}, r"it writes outside work, whose length is 3; correct work_size"),
+        ({"argmax": long_work}, r"it writes outside work, whose length is 6; correct work_size"),
         ({"score": wrong_score}, rf"score on .*: label {ROW} has \S+, while <w, phi> through"),
         ({"add_features": ignores_scales}, r"add_features on .*: 8 labels at once add \S+ to feat"),
         ({"add_features": first_label_only}, r"add_features on .*: 8 labels at once add"),
@@ -318,14 +318,14 @@ def test_broken_compiled_structures_are_named(functions, message):
         check_structure(case.structure, *case.data(), candidates=case.labels(0))
 
 
-def test_a_prepare_that_modifies_w_is_named():
-    prepare = right["prepare"]
+def test_a_pull_that_modifies_w_is_named():
+    pull = right["pull"]
 
-    def prepare_modifies_w(data, i, w, work):
-        prepare(data, i, w, work)
+    def pull_modifies_w(data, i, w, work):
+        pull(data, i, w, work)
         w[0] += 1.0
 
-    case = tags(spoilt(prepare=prepare_modifies_w))
+    case = tags(spoilt(pull=pull_modifies_w))
     with pytest.raises(InvalidStructure, match="modifies w"):
         check_structure(case.structure, *case.data(), candidates=case.labels)
 

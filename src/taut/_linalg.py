@@ -17,7 +17,7 @@ from numba.extending import overload
 
 from taut._jit import helper, kernel
 from taut._lanes import add, bump, load, multiply_add, prefetch, store, width, zeros
-from taut._scaling import act
+from taut.spaces.scaling import act
 
 Rows = tuple[np.ndarray, ...]
 _LEAST_FILLED = 0.5  # share of non-zeros from which a dense matrix takes little more than CSR
@@ -349,7 +349,7 @@ def prefetch_rows(rows: Rows, first: int, last: int) -> None:
 
 @_operation(_dense_touch, _csr_touch)
 def touch_rows(rows: Rows, first: int, last: int, stride: int, action: Any) -> None:
-    """Act on the weights of the features that rows first..last - 1 have (`taut._scaling`)."""
+    """Act on the weights of the features that rows first..last - 1 have (`taut.spaces.scaling`)."""
     raise TypeError(_COMPILED_ONLY)
 
 

@@ -140,15 +140,15 @@ def best_of_block(oracles):
 
 def best_labels(oracles):
     """A loop over blocks around the oracles."""
-    prepare, search = oracles.prepare, best_of_block(oracles)
+    pull, search = oracles.pull, best_of_block(oracles)
 
-    def best(data, offsets, w, work, first, last, n_labels, stride, pool, found, values):
+    def best(space, data, offsets, w, work, first, last, n_labels, stride, pool, found, values):
         """Write the labels of block i into the first rows of found[:, offsets[i]:offsets[i + 1]].
 
         values[i] gets their scores. Rows that the block has no labels for stay as they are.
         """
         for i in range(first, last):
-            prepare(data, i, w, work)
+            pull(space, i, w, work)
             own = found[:, offsets[i] : offsets[i + 1]]
             search(data, i, work, 0.0, n_labels, stride, pool, own, values[i])
 

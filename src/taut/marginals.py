@@ -19,18 +19,19 @@ def check_temperature(temperature: Any) -> float:
 
 def position_marginals(oracles):
     """A loop over blocks around the oracles."""
-    prepare, expect = oracles.prepare, oracles.expect
+    pull, expect = oracles.pull, oracles.expect
 
     def marginals(
-        data, offsets, w, work, first, last, starts, stride, temperature, base, mean, out, logs
-    ):
+        space, data, offsets, w, work, first, last, starts, stride, temperature, base, mean,
+        out, logs,
+    ):  # fmt: skip
         """out[p, k] = the probability of label k at position p, counted over all blocks.
 
         logs[i] = the logarithm of the sum of exp(score / temperature) over the labels of block i.
         """
         for i in range(first, last):
             part = mean[: starts[i + 1] - starts[i]]
-            prepare(data, i, w, work)
+            pull(space, i, w, work)
             logs[i] = expect(data, i, work, temperature, 0.0, base, part) / temperature
             for p in range(offsets[i], offsets[i + 1]):
                 here = (p - offsets[i]) * stride
@@ -42,15 +43,15 @@ def position_marginals(oracles):
 
 def truth_log_likelihoods(oracles):
     """A loop over blocks around the oracles."""
-    prepare, expect, score = oracles.prepare, oracles.expect, oracles.score
+    pull, expect, score = oracles.pull, oracles.expect, oracles.score
 
     def log_likelihoods(
-        data, offsets, w, work, first, last, starts, truth, temperature, base, mean, out
+        space, data, offsets, w, work, first, last, starts, truth, temperature, base, mean, out
     ):
         """out[i] = the logarithm of the probability of block i's truth."""
         for i in range(first, last):
             part = mean[: starts[i + 1] - starts[i]]
-            prepare(data, i, w, work)
+            pull(space, i, w, work)
             value = score(data, i, work, truth[offsets[i] : offsets[i + 1]])
             total = expect(data, i, work, temperature, 0.0, base, part)
             out[i] = (value - total) / temperature

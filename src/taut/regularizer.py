@@ -15,11 +15,11 @@ import numpy as np
 import scipy.linalg
 
 from taut._jit import helper
-from taut._scaling import Adding, Diagonal, Full, Reading
 from taut.data.arrays import LARGEST, as_numbers, check_finite
 from taut.errors import InvalidData
 from taut.quadratic import BoundedQuadratic, Quadratic
-from taut.structures.base import EXPECTATION, Oracles
+from taut.spaces.scaling import Adding, Diagonal, Full, Reading
+from taut.structures.base import Oracles
 
 _NO_BOUND = -1e300  # below any weight; not infinite: compiled code may assume that no number is
 FEW_LABELS = (
@@ -142,91 +142,58 @@ class Prior:
 
 @functools.cache
 def through_scaling(oracles: Oracles, allocates: bool) -> Oracles:
-    """The oracles of a structure for vectors v and psi of the scaled space.
+    """The oracles of a structure in a `ScaledSpace`, for vectors v and psi there.
 
-    Their data are those of the structure, a scaling, and by how much it raises the curvature of
-    each block's exact step.
+    Only those that see weights are other ones.
     """
-    inside: Any = Oracles._make(oracle and helper(oracle, allocates) for oracle in oracles)
-    ask_for, prepare_w, argmax_w, loss_of, score_w, add_psi, touch_w = inside[:7]
-    inner_w, step, add_psi_change, _complete = inside[7:11]
-    expect_w, normalised, mean_of_label, mean_score_w, mean_loss_of, add_mean_w = inside[11:17]
-    sample_w = inside.sample
 
-    def prefetch(data, i):
-        ask_for(data[0], i)
+    def inside(name: str) -> Any:
+        oracle = getattr(oracles, name)
+        return oracle and helper(oracle, allocates)
 
-    def prepare(data, i, w, work):
-        touch_w(data[0], i, Reading(data[1], w))
-        prepare_w(data[0], i, data[1].weights, work)
+    ask_for, pull_w, add_psi, touch_w = map(inside, ("prefetch", "pull", "add_features", "touch"))
+    add_psi_change, add_psi_mean = inside("add_change"), inside("add_mean")
 
-    def argmax(data, i, work, loss_weight, label):
-        return argmax_w(data[0], i, work, loss_weight, label)
+    def prefetch(space, i):
+        ask_for(space.inside, i)
 
-    def loss(data, i, label):
-        return loss_of(data[0], i, label)
+    def pull(space, i, w, work):
+        touch_w(space.inside, i, Reading(space.scaling, w))
+        pull_w(space.inside, i, space.scaling.weights, work)
 
-    def score(data, i, work, label):
-        return score_w(data[0], i, work, label)
+    def add_features(space, i, labels, scales, w):
+        add_psi(space.inside, i, labels, scales, space.scaling.sums)
+        touch_w(space.inside, i, Adding(space.scaling, w))
 
-    def add_features(data, i, labels, scales, w):
-        add_psi(data[0], i, labels, scales, data[1].sums)
-        touch_w(data[0], i, Adding(data[1], w))
+    def touch(space, i, action):
+        touch_w(space.inside, i, action)
 
-    def touch(data, i, action):
-        touch_w(data[0], i, action)
+    def add_change(space, i, change, factor, work, w):
+        add_psi_change(space.inside, i, change, factor, work, space.scaling.sums)
+        touch_w(space.inside, i, Adding(space.scaling, w))
 
-    def inner(data, i, a, b):
-        return inner_w(data[0], i, a, b)
+    def add_mean(space, i, mean, factor, work, w):
+        add_psi_mean(space.inside, i, mean, factor, work, space.scaling.sums)
+        touch_w(space.inside, i, Adding(space.scaling, w))
 
-    def exact_step(data, i, work, weight, stiffness, alpha, change):
-        rise = data[2][i]
-        gap, loss, length = step(data[0], i, work, weight, stiffness / rise, alpha, change)
-        return gap, loss, rise * length
-
-    def add_change(data, i, change, factor, work, w):
-        add_psi_change(data[0], i, change, factor, work, data[1].sums)
-        touch_w(data[0], i, Adding(data[1], w))
-
-    def expect(data, i, work, temperature, loss_weight, base, mean):
-        return expect_w(data[0], i, work, temperature, loss_weight, base, mean)
-
-    def normalise(data, i, mean):
-        normalised(data[0], i, mean)
-
-    def mean_of(data, i, label, mean):
-        mean_of_label(data[0], i, label, mean)
-
-    def mean_score(data, i, work, mean):
-        return mean_score_w(data[0], i, work, mean)
-
-    def mean_loss(data, i, mean):
-        return mean_loss_of(data[0], i, mean)
-
-    def add_mean(data, i, mean, factor, work, w):
-        add_mean_w(data[0], i, mean, factor, work, data[1].sums)
-        touch_w(data[0], i, Adding(data[1], w))
-
-    def sample(data, i, work, loss_weight, seed, found):
-        return sample_w(data[0], i, work, loss_weight, seed, found)
-
-    means = (expect, normalise, mean_of, mean_score, mean_loss, add_mean)
-    return Oracles(
-        prefetch, prepare, argmax, loss, score, add_features, touch,
-        inner=inner if inner_w else None,
-        exact_step=exact_step if step else None,
-        add_change=add_change if add_psi_change else None,
-        sample=sample if sample_w else None,
-        **dict(zip(EXPECTATION, means if expect_w else [None] * len(means), strict=True)),
-    )  # fmt: skip
+    return oracles._replace(
+        prefetch=prefetch,
+        pull=pull,
+        add_features=add_features,
+        touch=touch,
+        add_change=add_psi_change and add_change,
+        add_mean=add_psi_mean and add_mean,
+        complete=None,  # latent parts are found without
+        mean_square=None,  # lengths are others in this space
+    )
 
 
 def curvature_rises(oracles):
     """A loop over blocks around the oracles that `through_scaling` made."""
-    prepare, score, add_features = oracles.prepare, oracles.score, oracles.add_features
+    pull, score, add_features = oracles.pull, oracles.score, oracles.add_features
     inner = oracles.inner
 
-    def rises(data, all_labels, work, v, sign, out):
+    def rises(space, data, all_labels, work, v, sign, out):
         """out[i] = the curvature of block i's step, over what the structure takes it for.
 
         Both by the largest sum of a row of the Gram matrix of phi, which is exact where labels have
@@ -237,8 +204,8 @@ def curvature_rises(oracles):
             after = 0.0
             for a in range(all_labels.shape[0]):
                 sign[0] = 1.0
-                add_features(data, i, all_labels[a : a + 1], sign, v)
-                prepare(data, i, v, work)
+                add_features(space, i, all_labels[a : a + 1], sign, v)
+                pull(space, i, v, work)
                 row_before = 0.0
                 row_after = 0.0
                 for b in range(all_labels.shape[0]):
@@ -247,7 +214,7 @@ def curvature_rises(oracles):
                 before = max(before, row_before)
                 after = max(after, row_after)
                 sign[0] = -1.0
-                add_features(data, i, all_labels[a : a + 1], sign, v)
+                add_features(space, i, all_labels[a : a + 1], sign, v)
             out[i] = after / before if before > 0.0 else 1.0
 
     return rises

@@ -47,7 +47,7 @@ class CompiledTable(CompiledStructure):
         return labels.tolist()
 
     @staticmethod
-    def prepare(data, i, w, work):
+    def pull(data, i, w, work):
         X, _truth, cost, _calls, fault = data
         K, d = cost.shape[0], X.shape[1]
         if fault == 21 and work[K] == 1.0:  # work_kept: the scores of the block before

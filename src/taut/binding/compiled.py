@@ -10,7 +10,6 @@ import numpy as np
 
 from taut._jit import specialise
 from taut._lanes import aligned_zeros
-from taut._scaling import ScaledData
 from taut.binding.kernels import (
     make_argmaxes,
     make_audit,
@@ -28,6 +27,7 @@ from taut.inner_products import ProductRoom
 from taut.m_best import best_labels, candidates
 from taut.marginals import check_temperature, position_marginals, truth_log_likelihoods
 from taut.regularizer import FEW_LABELS, Prior, Regularizer, curvature_rises, through_scaling
+from taut.spaces.scaling import ScaledSpace
 from taut.structures.base import Blocks, CompiledStructure, Oracles, is_users
 
 _AUDITED = 64  # blocks of which the argmax is looked at more closely, at least
@@ -103,7 +103,7 @@ class CompiledData:
             return
         if self.oracles.exact_step is not None and len(self.structure.all_labels) <= FEW_LABELS:
             self.kernel(curvature_rises)(
-                self.local_data(np.float64, bounds=False), self.structure.all_labels,
+                self.space(np.float64, bounds=False), self.blocks.data, self.structure.all_labels,
                 aligned_zeros(self.blocks.work_size, np.float64),
                 aligned_zeros(self.blocks.size, np.float64), np.empty(1), self.rises,
             )  # fmt: skip
@@ -112,12 +112,12 @@ class CompiledData:
         # Inner products in the scaled space are others; they are made from scores.
         self.oracles = self.oracles._replace(inner=None)
 
-    def local_data(
+    def space(
         self, dtype: Any, bounds: bool = True, number: int = 0, room: Room | None = None
     ) -> tuple:
-        """The data for the oracles, for the thread of this number and w of this type.
+        """What oracles need that see w, for the thread of this number and w of this type.
 
-        With a room of its own it may be worked on while other data of the thread are in use.
+        With a room of its own it may be in use while another space of the thread is.
         """
         if self.prior.trivial:
             return self.blocks.data
@@ -126,7 +126,7 @@ class CompiledData:
             for kind in ("weights", "sums")
         )
         scaling = self.scalings[bounds]._replace(weights=weights, sums=sums)
-        return ScaledData(self.blocks.data, scaling, self.rises)
+        return ScaledSpace(self.blocks.data, scaling, self.rises)
 
     def kernel(self, make: Callable[[Oracles], Callable]) -> Callable:
         """The loop that `make` builds around the oracles, compiled."""
@@ -186,11 +186,12 @@ class CompiledData:
         out, labels = np.empty(self.n_blocks), np.empty_like(blocks.truth)
 
         def run(number: int, first: int, last: int) -> None:
-            data = self.local_data(w.dtype, number=number)
+            space = self.space(w.dtype, number=number)
             work = aligned_zeros(blocks.work_size, w.dtype)
             kernel(
-                data, blocks.offsets, blocks.truth, w, work, loss_weight, first, last, labels, out
-            )
+                space, blocks.data, blocks.offsets, blocks.truth, w, work, loss_weight, first, last,
+                labels, out,
+            )  # fmt: skip
 
         in_threads(run, *numbered_ranges(self.n_blocks, n_jobs))
         return out, labels
@@ -225,8 +226,10 @@ class CompiledData:
         def run(number: int, first: int, last: int) -> float:
             work = aligned_zeros(blocks.work_size, v.dtype)
             label = np.empty(blocks.label_size, dtype=np.int32)
-            data = self.local_data(v.dtype, number=number)
-            return kernel(data, blocks.offsets, blocks.truth, weight, v, work, label, first, last)
+            return kernel(
+                self.space(v.dtype, number=number), blocks.data, blocks.offsets, blocks.truth,
+                weight, v, work, label, first, last,
+            )  # fmt: skip
 
         return sum(in_threads(run, *numbered_ranges(self.n_blocks, n_jobs)))
 
@@ -247,10 +250,10 @@ class CompiledData:
         blocks, out = self.blocks, np.empty(len(some))
         scratch = aligned_zeros(self.size if self.own_oracles.inner is None else 0, w.dtype)
         specialise(make_lengths, self.own_oracles, self.structure.allocates)(
-            blocks.data, blocks.offsets, blocks.truth, some, w,
+            blocks.data, blocks.data, blocks.offsets, blocks.truth, some, w,
             aligned_zeros(blocks.work_size, w.dtype), np.array([1.0, more_loss]),
             np.empty(blocks.label_size, dtype=np.int32),
-            ProductRoom.of(blocks.data, scratch, blocks.work_size), np.empty(1), out,
+            ProductRoom.of(blocks.data, blocks, scratch), np.empty(1), out,
         )  # fmt: skip
         return out
 
@@ -258,7 +261,7 @@ class CompiledData:
         """Refuse an argmax that is not what it must be on some blocks."""
         blocks, doubts = self.blocks, np.zeros(1, dtype=np.int64)
         self.kernel(make_audit)(
-            self.local_data(v.dtype), blocks.offsets, blocks.truth, v,
+            self.space(v.dtype), blocks.data, blocks.offsets, blocks.truth, v,
             aligned_zeros(blocks.work_size, v.dtype), audited(self.n_blocks, self.rng, _AUDITED),
             np.array([1.0, 0.0, 0.5, 2.0, 100.0]), np.empty(blocks.label_size, dtype=np.int32),
             doubts,
@@ -299,10 +302,9 @@ class CompiledData:
                 np.empty(2 * blocks.label_size, dtype=np.int32),
                 np.empty(2),
             )
-            data = self.local_data(w.dtype, number=number)
             kernel(
-                data, (blocks.offsets, blocks.truth), weight, w, room, first + begin, first + end,
-                *own,
+                self.space(w.dtype, number=number), blocks.data, (blocks.offsets, blocks.truth),
+                weight, w, room, first + begin, first + end, *own,
             )  # fmt: skip
             return own
 
@@ -317,8 +319,7 @@ class CompiledData:
     def prediction_losses(self, w: np.ndarray) -> np.ndarray:
         """The loss of each block's prediction against its truth, for weights without padding."""
         blocks, out = self.blocks, np.empty(self.n_blocks)
-        data = self.local_data(w.dtype)
-        self.kernel(make_prediction_losses)(data, blocks.offsets, self.labels(w), out)
+        self.kernel(make_prediction_losses)(blocks.data, blocks.offsets, self.labels(w), out)
         return out
 
     def labels(self, w: np.ndarray, n_jobs: int = 1) -> np.ndarray:
@@ -415,8 +416,8 @@ class CompiledData:
         blocks, kernel, padded = self.blocks, self.kernel(make), self.pad(w)
 
         def run(number: int, first: int, last: int) -> None:
-            data = self.local_data(w.dtype, number=number)
+            space = self.space(w.dtype, number=number)
             work = aligned_zeros(blocks.work_size, w.dtype)
-            kernel(data, blocks.offsets, padded, work, first, last, *arguments())
+            kernel(space, blocks.data, blocks.offsets, padded, work, first, last, *arguments())
 
         in_threads(run, *numbered_ranges(self.n_blocks, n_jobs))

@@ -21,15 +21,15 @@ def differ(a, b):
 
 def make_hinges(oracles):
     """The largest violation of each block."""
-    prepare, argmax, score = oracles.prepare, oracles.argmax, oracles.score
+    pull, argmax, score = oracles.pull, oracles.argmax, oracles.score
 
-    def hinges(data, offsets, truth, w, work, loss_weight, first, last, labels, out):
+    def hinges(space, data, offsets, truth, w, work, loss_weight, first, last, labels, out):
         """out[i] = the largest violation of block i, its losses times a weight.
 
         The flat array `labels` gets the labels that it belongs to.
         """
         for i in range(first, last):
-            prepare(data, i, w, work)
+            pull(space, i, w, work)
             base = score(data, i, work, truth[offsets[i] : offsets[i + 1]])
             label = labels[offsets[i] : offsets[i + 1]]
             out[i] = max(argmax(data, i, work, loss_weight, label) - base, 0.0)
@@ -39,13 +39,13 @@ def make_hinges(oracles):
 
 def make_hinge_sum(oracles):
     """The sum of the largest violations."""
-    prepare, argmax, score = oracles.prepare, oracles.argmax, oracles.score
+    pull, argmax, score = oracles.pull, oracles.argmax, oracles.score
 
-    def hinge_sum(data, offsets, truth, weight, w, work, label, first, last):
+    def hinge_sum(space, data, offsets, truth, weight, w, work, label, first, last):
         """The sum of C_i hinge_i over some blocks; `label` is room for the longest one."""
         total = 0.0
         for i in range(first, last):
-            prepare(data, i, w, work)
+            pull(space, i, w, work)
             base = score(data, i, work, truth[offsets[i] : offsets[i + 1]])
             best = argmax(data, i, work, 1.0, label[: offsets[i + 1] - offsets[i]])
             total += weight[i] * max(best - base, 0.0)
@@ -56,9 +56,9 @@ def make_hinge_sum(oracles):
 
 def make_lengths(oracles):
     """The lengths of the features behind hinges."""
-    prepare, argmax, products = oracles.prepare, oracles.argmax, inner_products(oracles)
+    pull, argmax, products = oracles.pull, oracles.argmax, inner_products(oracles)
 
-    def lengths(data, offsets, truth, blocks, w, work, loss_weights, label, room, row, out):
+    def lengths(space, data, offsets, truth, blocks, w, work, loss_weights, label, room, row, out):
         """out[k] = |phi(truth)| + |phi(label)| of block blocks[k].
 
         The label is the one that violates most under the first weight of losses under which any
@@ -68,7 +68,7 @@ def make_lengths(oracles):
             i, out[k] = blocks[k], 0.0
             size = offsets[i + 1] - offsets[i]
             own, found = truth[offsets[i] : offsets[i + 1]], label[:size]
-            prepare(data, i, w, work)
+            pull(space, i, w, work)
             differs = False
             for q in range(loss_weights.shape[0]):  # one call, which is compiled into this once
                 if not differs:
@@ -84,10 +84,10 @@ def make_lengths(oracles):
 
 def make_audit(oracles):
     """Doubts about an argmax."""
-    prepare, argmax, score = oracles.prepare, oracles.argmax, oracles.score
+    pull, argmax, score = oracles.pull, oracles.argmax, oracles.score
     loss_of = oracles.loss
 
-    def audit(data, offsets, truth, w, work, blocks, loss_weights, label, doubts):
+    def audit(space, data, offsets, truth, w, work, blocks, loss_weights, label, doubts):
         """Look for blocks whose argmax is not what it must be; doubts[0] is one more than the last.
 
         The first of the weights of losses is 1: its label has the value that is returned, and
@@ -95,7 +95,7 @@ def make_audit(oracles):
         """
         for i in blocks:
             found = label[: offsets[i + 1] - offsets[i]]
-            prepare(data, i, w, work)
+            pull(space, i, w, work)
             best = score(data, i, work, truth[offsets[i] : offsets[i + 1]])
             for q in range(loss_weights.shape[0]):
                 claimed = argmax(data, i, work, loss_weights[q], found)
@@ -113,10 +113,10 @@ def make_audit(oracles):
 
 def make_worst_planes(oracles):
     """The sum of the planes of highest violation."""
-    prepare, argmax, score = oracles.prepare, oracles.argmax, oracles.score
+    pull, argmax, score = oracles.pull, oracles.argmax, oracles.score
     loss_of, add_features = oracles.loss, oracles.add_features
 
-    def worst_planes(data, blocks, weight, w, room, first, last, psi, sums):
+    def worst_planes(space, data, blocks, weight, w, room, first, last, psi, sums):
         """Add the planes of highest violation of some blocks, times their weights.
 
         `blocks` is (offsets, truth), `room` is (work, pair, scales): a label beside the truth.
@@ -129,13 +129,13 @@ def make_worst_planes(oracles):
             size = offsets[i + 1] - offsets[i]
             own = truth[offsets[i] : offsets[i + 1]]
             found = pair[size : 2 * size]
-            prepare(data, i, w, work)
+            pull(space, i, w, work)
             value = argmax(data, i, work, 1.0, found) - score(data, i, work, own)
             if value > 0.0:
                 for t in range(size):
                     pair[t] = own[t]
                 scales[0], scales[1] = weight[i], -weight[i]
-                add_features(data, i, pair[: 2 * size].reshape((2, size)), scales, psi)
+                add_features(space, i, pair[: 2 * size].reshape((2, size)), scales, psi)
                 sums[0] += weight[i] * loss_of(data, i, found)
                 sums[1] += weight[i] * value
 
@@ -144,12 +144,12 @@ def make_worst_planes(oracles):
 
 def make_argmaxes(oracles):
     """Predictions."""
-    prepare, argmax = oracles.prepare, oracles.argmax
+    pull, argmax = oracles.pull, oracles.argmax
 
-    def argmaxes(data, offsets, w, work, first, last, out):
+    def argmaxes(space, data, offsets, w, work, first, last, out):
         """Write the highest scoring label of each block into the flat array `out`."""
         for i in range(first, last):
-            prepare(data, i, w, work)
+            pull(space, i, w, work)
             argmax(data, i, work, 0.0, out[offsets[i] : offsets[i + 1]])
 
     return argmaxes
@@ -171,9 +171,9 @@ def make_completions(oracles):
     """Latent parts of truths."""
     complete = oracles.complete
 
-    def completions(data, offsets, w, work, first, last, out):
+    def completions(space, data, offsets, w, work, first, last, out):
         """Give the truths in the flat array `out` their best latent parts."""
         for i in range(first, last):
-            complete(data, i, w, work, out[offsets[i] : offsets[i + 1]])
+            complete(space, i, w, work, out[offsets[i] : offsets[i + 1]])
 
     return completions

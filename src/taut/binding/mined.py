@@ -88,20 +88,20 @@ def _mark_known(order, starts, owner, offsets, pairs, known_offsets, known_pairs
 
 
 def _measure(oracles):
-    prepare, score, loss = oracles.prepare, oracles.score, oracles.loss
+    pull, score, loss = oracles.pull, oracles.score, oracles.loss
     add_features = oracles.add_features
 
-    def measure(data, owner, offsets, pairs, w, work, scales, points):
+    def measure(space, data, owner, offsets, pairs, w, work, scales, points):
         """Loss and |psi|^2 = <psi, psi> of each label; w is zero, up to rounding, in between."""
         for j in range(owner.shape[0]):
             i = owner[j]
             pair = pair_of(offsets, pairs, j)
             scales[0], scales[1] = 1.0, -1.0
-            add_features(data, i, pair, scales, w)
-            prepare(data, i, w, work)
+            add_features(space, i, pair, scales, w)
+            pull(space, i, w, work)
             square = score(data, i, work, pair[0]) - score(data, i, work, pair[1])
             scales[0], scales[1] = -1.0, 1.0
-            add_features(data, i, pair, scales, w)
+            add_features(space, i, pair, scales, w)
             points[j, LOSS] = loss(data, i, pair[1])
             points[j, SQUARE] = max(square, 0.0)
 
@@ -146,7 +146,14 @@ class _CompiledLabels(MinedLabels):
         room = aligned_zeros(blocks.size, np.float64), aligned_zeros(blocks.work_size, np.float64)
         # By the structure's own oracles: what a prior does to psi is not known here.
         specialise(_measure, structure.oracles, structure.allocates)(
-            blocks.data, self.owner, self.offsets, self.pairs, *room, np.empty(2), self.points
+            blocks.data,
+            blocks.data,
+            self.owner,
+            self.offsets,
+            self.pairs,
+            *room,
+            np.empty(2),
+            self.points,
         )
         return self
 

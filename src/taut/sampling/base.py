@@ -22,7 +22,7 @@ class Sampler(ABC):
 
         count = sample(data, i, work, loss_weight, seed, room, found, values)
 
-    after `prepare`, which writes labels into the rows of `found`, the argmax of score +
+    after `pull`, which writes labels into the rows of `found`, the argmax of score +
     loss_weight * loss first, their score + loss_weight * loss into `values`, and returns how many
     there are: at least 1, at most len(values). Rows are as long as the labels of block i. No label
     is written twice. `seed`, an int64 >= 0, is another one in each visit. The scores in `work` stay

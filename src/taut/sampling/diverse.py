@@ -163,10 +163,10 @@ class Diverse(Sampler):
         """Room for the source's labels and their inner products."""
         blocks, n = data.blocks, self._source.n_labels(data, self.pool * count)
         scratch = aligned_zeros(0 if data.oracles.inner is not None else data.size, dtype)
-        local = data.local_data(dtype, bounds=False, room=Room())
+        space = data.space(dtype, bounds=False, room=Room())
         return DiverseRoom(
             self._source.room(data, n, dtype),
-            ProductRoom.of(local, scratch, blocks.work_size),
+            ProductRoom.of(space, blocks, scratch),
             blocks.truth,
             blocks.offsets,
             float(self.diversity),

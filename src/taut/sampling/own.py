@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from taut._jit import helper
-from taut._scaling import draw_inside
 from taut.sampling._planes import led_by_argmax
 from taut.sampling.base import OWN_SAMPLE, Sampler, has_sample, missing
 
@@ -33,13 +32,10 @@ def _drawn_by_structure(oracles):
 @functools.cache
 def _drawn_by(function, allocates):
     """What builds a sample around a function that is written for the structure's own data."""
-    inside = helper(function, allocates)
-
-    def draw(data, i, work, loss_weight, seed, found):
-        return draw_inside(inside, data, i, work, loss_weight, seed, found)
+    draw = helper(function, allocates)
 
     def make(oracles):
-        return _with_values(oracles, helper(draw))
+        return _with_values(oracles, draw)
 
     return make
 

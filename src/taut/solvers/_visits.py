@@ -27,6 +27,7 @@ from taut.sampling import Sampler
 from taut.solvers._block_duals.base import select
 from taut.solvers._block_duals.enumerated import find_truths
 from taut.solvers._block_duals.python import sampled_planes
+from taut.spaces.scaling import rise_of
 from taut.xorshift import scrambled
 
 _AHEAD = 2  # visits between asking for a block's data and using them
@@ -126,23 +127,25 @@ def _sampled_visits(sample_of, step, gram):
 
 
 def _loop(oracles, sample, step, fill_gram):
-    ask_for, prepare, score = oracles.prefetch, oracles.prepare, oracles.score
+    ask_for, pull, score = oracles.prefetch, oracles.pull, oracles.score
     loss_of, add_features = oracles.loss, oracles.add_features
 
-    def visits(data, offsets, truth, order, weight, progress, room, max_steps, planes, buffers):
+    def visits(
+        space, data, offsets, truth, order, weight, progress, room, max_steps, planes, buffers
+    ):
         """Visit blocks in order."""
         w, late, sums, scale, before, seed = progress
         work, violation, change, row = buffers.work, buffers.violation, buffers.change, buffers.row
         most = violation.shape[0]
         last = order.shape[0] - 1
         for position in range(order.shape[0]):
-            ask_for(data, order[min(position + _AHEAD, last)])
+            ask_for(space, order[min(position + _AHEAD, last)])
             i = order[position]
             size = offsets[i + 1] - offsets[i]
             labels = buffers.labels[: most * size].reshape((most, size))
             for t in range(size):
                 labels[0, t] = truth[offsets[i] + t]
-            prepare(data, i, w, work)
+            pull(space, i, w, work)
             base = score(data, i, work, labels[0])
             own_seed = np.int64(mixed(seed, before + position) >> np.uint64(1))
             count = 1 + sample(data, i, work, 1.0, own_seed, room, labels[1:], buffers.values)
@@ -164,10 +167,10 @@ def _loop(oracles, sample, step, fill_gram):
             if kept > 0:
                 sums[STEPS] += 1.0
                 picked = buffers.chosen[: kept * size].reshape((kept, size))
-                add_features(data, i, picked, row[:kept], w)
+                add_features(space, i, picked, row[:kept], w)
                 for q in range(kept):
                     row[q] *= (before + position) / scale
-                add_features(data, i, picked, row[:kept], late)
+                add_features(space, i, picked, row[:kept], late)
 
     return visits
 
@@ -199,13 +202,11 @@ class SampledVisits(Visits):
         most = 1 + count
         self.data = data
         self.step = step
-        self.local_data = data.local_data(np.float64)
+        self.space = data.space(np.float64)
         self.room = sampler.room(data, count, np.float64)
         self.planes = one_block(most)
         self.buffers = _Buffers(
-            gram=ProductRoom.of(
-                data.local_data(np.float64, bounds=False), scratch, blocks.work_size
-            ),
+            gram=ProductRoom.of(data.space(np.float64, bounds=False), blocks, scratch),
             work=aligned_zeros(blocks.work_size, np.float64),
             labels=aligned_zeros(most * blocks.label_size, np.int32),
             values=aligned_zeros(count, np.float64),
@@ -220,34 +221,35 @@ class SampledVisits(Visits):
     def visit(self, order, weight, progress):
         blocks = self.data.blocks
         self.kernel(
-            self.local_data, blocks.offsets, blocks.truth, order, weight, progress, self.room,
-            self.step.max_steps, self.planes, self.buffers,
+            self.space, blocks.data, blocks.offsets, blocks.truth, order, weight, progress,
+            self.room, self.step.max_steps, self.planes, self.buffers,
         )  # fmt: skip
 
 
 def _exact_visits(oracles):
-    ask_for, prepare = oracles.prefetch, oracles.prepare
+    ask_for, pull = oracles.prefetch, oracles.pull
     exact_step, add_change = oracles.exact_step, oracles.add_change
 
-    def visits(data, truth_place, order, weight, progress, work, alpha, change):
+    def visits(space, data, truth_place, order, weight, progress, work, alpha, change):
         """Visit blocks in order; the exact step over all labels."""
         w, late, sums, scale, before, _seed = progress
         last = order.shape[0] - 1
         for position in range(order.shape[0]):
-            ask_for(data, order[min(position + _AHEAD, last)])
+            ask_for(space, order[min(position + _AHEAD, last)])
             i = order[position]
-            prepare(data, i, w, work)
+            pull(space, i, w, work)
             for k in range(alpha.shape[0]):
                 alpha[k] = 0.0
             if truth_place[i] >= 0:
                 alpha[truth_place[i]] = weight[i]
-            gap, loss, length = exact_step(data, i, work, weight[i], 1.0 / scale, alpha, change)
+            curvature = scale * rise_of(space, i)
+            gap, loss, length = exact_step(data, i, work, weight[i], 1.0 / curvature, alpha, change)
             sums[HINGE] += gap
             sums[LOSS] += loss
             if length > 0.0:
                 sums[STEPS] += 1.0
-                add_change(data, i, change, -scale, work, w)
-                add_change(data, i, change, -1.0 * (before + position), work, late)
+                add_change(space, i, change, -scale, work, w)
+                add_change(space, i, change, -1.0 * (before + position), work, late)
 
     return visits
 
@@ -257,7 +259,7 @@ class ExactVisits(Visits):
 
     def __init__(self, data: CompiledData) -> None:
         blocks, all_labels = data.blocks, data.structure.all_labels
-        self.local_data = data.local_data(np.float64)
+        self.space, self.blocks = data.space(np.float64), blocks
         self.truth_place = np.empty(data.n_blocks, dtype=np.int64)
         find_truths(all_labels, blocks.truth, blocks.offsets, self.truth_place)
         self.room = (
@@ -268,7 +270,9 @@ class ExactVisits(Visits):
         self.kernel = data.kernel(_exact_visits)
 
     def visit(self, order, weight, progress):
-        self.kernel(self.local_data, self.truth_place, order, weight, progress, *self.room)
+        self.kernel(
+            self.space, self.blocks.data, self.truth_place, order, weight, progress, *self.room
+        )
 
 
 class PythonVisits(Visits):

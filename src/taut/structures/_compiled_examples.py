@@ -18,11 +18,11 @@ _SOME = 16  # labels among which laws of pairs are tested
 
 
 def _ask(oracles):
-    prepare, argmax, loss, score = oracles.prepare, oracles.argmax, oracles.loss, oracles.score
+    pull, argmax, loss, score = oracles.pull, oracles.argmax, oracles.loss, oracles.score
 
     def ask(data, i, w, work, loss_weight, labels, before, after, losses, found):
         """The argmax and its value, and the labels' scores as they are before and after it."""
-        prepare(data, i, w, work)
+        pull(data, i, w, work)
         for q in range(labels.shape[0]):
             before[q] = score(data, i, work, labels[q])
         value = argmax(data, i, work, loss_weight, found)
@@ -73,10 +73,10 @@ def _add_change(oracles):
 
 
 def _exact_step(oracles):
-    prepare, exact_step = oracles.prepare, oracles.exact_step
+    pull, exact_step = oracles.pull, oracles.exact_step
 
     def step(data, i, w, work, weight, stiffness, alpha, change):
-        prepare(data, i, w, work)
+        pull(data, i, w, work)
         return exact_step(data, i, work, weight, stiffness, alpha, change)
 
     return step
@@ -185,7 +185,7 @@ class CompiledExample(Example):
                 f"it writes outside its label, which has {len(self.truth)} integers",
                 "write one integer for each of the truth's",
             )
-        self.check_work("prepare or argmax")
+        self.check_work("pull or argmax")
         return found.array, value, (before, after), losses
 
     def check_work(self, method: str) -> None:
@@ -224,8 +224,8 @@ class CompiledExample(Example):
         given = w.copy()
         answers = self._ask(given, 1.0, np.array(self.labels, dtype=np.int32))[2]
         if not np.array_equal(w, given):
-            self.fail("prepare or score", "w is modified", "write to work only")
-        remedies = ("make score and add_features agree", "let argmax keep what prepare wrote")
+            self.fail("pull or score", "w is modified", "write to work only")
+        remedies = ("make score and add_features agree", "let argmax keep what pull wrote")
         for found, when, remedy in zip(answers, ("", " after argmax"), remedies, strict=True):
             for q in np.flatnonzero(~(np.abs(found - expected) <= PRECISION * (1.0 + size))):
                 self.fail(

@@ -14,11 +14,11 @@ _TEMPERATURES = (1e-3, 0.3, 1e3)
 
 
 def _expect(oracles):
-    prepare, expect, normalise = oracles.prepare, oracles.expect, oracles.normalise
+    pull, expect, normalise = oracles.pull, oracles.expect, oracles.normalise
 
     def run(data, i, w, work, temperature, loss_weight, base, mean, again):
         """The mean, and what normalising makes of it."""
-        prepare(data, i, w, work)
+        pull(data, i, w, work)
         value = expect(data, i, work, temperature, loss_weight, base, mean)
         for p in range(mean.shape[0]):
             again[p] = mean[p]
@@ -39,12 +39,12 @@ def _means_of(oracles):
 
 
 def _linear(oracles):
-    prepare, mean_score, mean_loss = oracles.prepare, oracles.mean_score, oracles.mean_loss
+    pull, mean_score, mean_loss = oracles.pull, oracles.mean_score, oracles.mean_loss
     add_mean = oracles.add_mean
 
     def linear(data, i, w, work, mean, out):
         """<w, A mean> and the expected loss; A mean is added to `out`."""
-        prepare(data, i, w, work)
+        pull(data, i, w, work)
         score = mean_score(data, i, work, mean)
         add_mean(data, i, mean, 1.0, work, out)
         return score, mean_loss(data, i, mean)

@@ -90,17 +90,17 @@ class Mined(CompiledStructure):
 def _mined(oracles: Oracles, allocates: bool) -> Oracles:
     """Oracles of candidates; cached, because kernels are found by them."""
     inside: Any = Oracles._make(oracle and helper(oracle, allocates) for oracle in oracles)
-    own_prefetch, own_prepare, own_score = inside.prefetch, inside.prepare, inside.score
+    own_prefetch, own_pull, own_score = inside.prefetch, inside.pull, inside.score
     own_add_features, own_touch = inside.add_features, inside.touch
 
     def prefetch(data, j):
         own_prefetch(data.inside, data.owner[j])
 
-    def prepare(data, j, w, work):
+    def pull(data, j, w, work):
         """The last number of `work` is <w, psi>."""
         i, last = data.owner[j], work.shape[0] - 1
         pair = pair_of(data.offsets, data.pairs, j)
-        own_prepare(data.inside, i, w, work[:last])
+        own_pull(data.inside, i, w, work[:last])
         right = own_score(data.inside, i, work[:last], pair[0])
         work[last] = right - own_score(data.inside, i, work[:last], pair[1])
 
@@ -148,6 +148,6 @@ def _mined(oracles: Oracles, allocates: bool) -> Oracles:
         )
 
     return Oracles(
-        prefetch, prepare, argmax, loss, score, add_features, touch,
+        prefetch, pull, argmax, loss, score, add_features, touch,
         inner=inner, exact_step=exact_step, add_change=add_change,
     )  # fmt: skip

@@ -13,11 +13,11 @@ _SEEDS = (1, 2)
 
 
 def _sample(oracles):
-    prepare, sample, score = oracles.prepare, oracles.sample, oracles.score
+    pull, sample, score = oracles.pull, oracles.sample, oracles.score
 
     def run(data, i, w, work, seed, labels, before, after, found):
         """The number of labels found, and the labels' scores as they are before and after it."""
-        prepare(data, i, w, work)
+        pull(data, i, w, work)
         for q in range(labels.shape[0]):
             before[q] = score(data, i, work, labels[q])
         count = sample(data, i, work, 1.0, seed, found)

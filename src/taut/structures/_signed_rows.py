@@ -10,8 +10,8 @@ import numpy as np
 from taut._jit import helper
 from taut._lanes import prefetch
 from taut._linalg import add_row, as_rows, n_rows, prefetch_rows, row_dot, squared_norms, touch_rows
-from taut._scaling import act
 from taut.data.arrays import as_matrix
+from taut.spaces.scaling import act
 from taut.structures.base import Blocks, CompiledStructure
 
 
@@ -72,7 +72,7 @@ class SignedRows(CompiledStructure):
             act(action, action.v.shape[0] - 1, action.v.shape[0])
 
     @staticmethod
-    def prepare(data, i, w, work):
+    def pull(data, i, w, work):
         """work[0] = <w, sign (x, bias)>."""
         rows, points, bias = data
         if bias != 0.0:

@@ -20,9 +20,9 @@ from taut._linalg import (
     squared_norms,
     touch_rows,
 )
-from taut._scaling import act
 from taut.data.arrays import Checked, Matrix, as_matrix
 from taut.errors import InvalidData
+from taut.spaces.scaling import act
 from taut.structures.base import Blocks, CompiledStructure, as_stacked
 
 STARTS = ("mean", "first", "random")
@@ -119,7 +119,7 @@ class Bags(CompiledStructure):
             act(action, action.v.shape[0] - 1, action.v.shape[0])
 
     @staticmethod
-    def prepare(data, i, w, work):
+    def pull(data, i, w, work):
         """work[z] = the score of instance z; of the given one only in a positive bag."""
         first = data.offsets[i]
         if data.chosen[i] >= 0:

@@ -18,10 +18,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from taut._lanes import aligned_zeros
-from taut._scaling import act
 from taut.data.arrays import Matrix, as_matrix
 from taut.errors import InvalidData, InvalidStructure
 from taut.result import THE_OBJECTIVE
+from taut.spaces.scaling import act
 
 
 class Structure(ABC):
@@ -131,7 +131,7 @@ class Blocks:
     truth : ndarray of int32, shape (offsets[-1],)
         The true labels, one after the other.
     work_size : int
-        Length of the scratch array that oracles may use; `prepare` fills it.
+        Length of the scratch array that oracles may use; `pull` fills it.
     columns, stride : int
         Oracles see w as rows of `stride` numbers, of which the first `columns` are weights and the
         others stay zero: padding that lets compiled code work on whole vector registers.
@@ -140,10 +140,10 @@ class Blocks:
     use_inner : bool
         Whether `inner` pays for these data; otherwise inner products are made from scores.
     mean_reads : int, optional
-        How many numbers of w `prepare` and `argmax` read, on average; all of w by default.
+        How many numbers of w `pull` and `argmax` read, on average; all of w by default.
     n_labels, label_stride : int
         Where a label is one of `n_labels` for each of some positions t, its integer number t, and
-        the score of label k at position t is work[t * label_stride + k] after `prepare`, alone or
+        the score of label k at position t is work[t * label_stride + k] after `pull`, alone or
         beside scores of several positions together. 0 for labels of another kind.
     mean_offsets : ndarray of int64, shape (n_blocks + 1,), optional
         Block i's mean, in structures that have `expect`, has
@@ -240,7 +240,7 @@ class Oracles(NamedTuple):
     """The functions of a compiled structure; see `CompiledStructure`."""
 
     prefetch: Callable
-    prepare: Callable
+    pull: Callable
     argmax: Callable
     loss: Callable
     score: Callable
@@ -279,15 +279,15 @@ class CompiledStructure(ABC):
 
     Optional, for speed:
 
-    - `prepare(data, i, w, work)` computes what `argmax` and `score` share for one block and one w,
+    - `pull(data, i, w, work)` computes what `argmax` and `score` share for one block and one w,
       typically the potentials, into `work`;
     - `prefetch(data, i)` asks the processor for block i's data, which will be needed soon;
-    - `touch(data, i, action)` calls `taut._scaling.act(action, first, last)` for ranges that cover
-      all weights which block i reads or adds to, where there is a prior or a sign constraint; all
-      of w by default;
+    - `touch(data, i, action)` calls `taut.spaces.scaling.act(action, first, last)` for ranges that
+      cover all weights which block i reads or adds to, where there is a prior or a sign constraint;
+      all of w by default;
     - `inner(data, i, a, b)` returns <phi(x_i, a), phi(x_i, b)>;
     - `exact_step(data, i, work, weight, stiffness, alpha, change)`, for structures with few labels:
-      after `prepare`, maximises the block's dual over the weights `alpha` of all `n_labels` labels,
+      after `pull`, maximises the block's dual over the weights `alpha` of all `n_labels` labels,
       writes how they changed into `change`, and returns the block's duality gap before the step,
       the change of its summed loss, and |sum_q change[q] psi(q)|^2. Row q of `all_labels` is the
       label of alpha[q]. Needs `inner` and `add_change`;
@@ -297,7 +297,7 @@ class CompiledStructure(ABC):
     For solvers that work on several labels in a visit, where the structure knows which are worth it
     (`taut.sampling`):
 
-    - `sample(data, i, work, loss_weight, seed, found)`, after `prepare`, writes the label of
+    - `sample(data, i, work, loss_weight, seed, found)`, after `pull`, writes the label of
       highest score + loss_weight * loss into found[0], other labels into further rows, none twice,
       and returns how many there are, at most len(found). What it draws at random depends on
       `seed` alone, an int64 >= 0. The scores in `work` stay as they are.
@@ -311,7 +311,7 @@ class CompiledStructure(ABC):
     the parts of a label. A *mean* is the expectation of s under some distribution over labels, an
     array of the type of w; what is linear in means takes differences of means too:
 
-    - `expect(data, i, work, temperature, loss_weight, base, mean)`, after `prepare`, writes the
+    - `expect(data, i, work, temperature, loss_weight, base, mean)`, after `pull`, writes the
       mean of p(label) proportional to base(label) exp((score + loss_weight loss) / temperature) and
       returns temperature times the logarithm of the sum of all these. `base` is the mean of a
       distribution that factors as labels do, whose zeros count as tiny numbers, or empty for
@@ -319,7 +319,7 @@ class CompiledStructure(ABC):
     - `normalise(data, i, mean)` makes a mean of numbers >= 0 in the form of one, such that it is
       that of a distribution whatever rounding did to it; a mean stays what it is;
     - `mean_of(data, i, label, mean)` writes s(label);
-    - `mean_score(data, i, work, mean)` returns <w, A_i mean>, after `prepare`;
+    - `mean_score(data, i, work, mean)` returns <w, A_i mean>, after `pull`;
     - `mean_loss(data, i, mean)` returns the expected loss;
     - `add_mean(data, i, mean, factor, work, w)` adds factor A_i mean to w; what is in `work` is no
       longer needed then;
@@ -380,7 +380,7 @@ class CompiledStructure(ABC):
         act(action, 0, action.v.shape[0])
 
     @staticmethod
-    def prepare(data, i, w, work):
+    def pull(data, i, w, work):
         """Nothing to share between oracle calls unless a subclass says so."""
 
     @abstractmethod

@@ -9,7 +9,7 @@ import numpy as np
 from taut._jit import kernel
 from taut._lanes import stride_of
 from taut._linalg import Rows, add_outer, as_rows, prefetch_rows, row_inner, row_times, touch_rows
-from taut._scaling import act
+from taut.spaces.scaling import act
 from taut.structures import _chain_means as means
 from taut.structures._viterbi import max_plus
 from taut.structures.base import Blocks, CompiledStructure, as_codes, as_stacked
@@ -133,7 +133,7 @@ class Chain(CompiledStructure):
         act(action, data.n_nodes * data.stride, action.v.shape[0])
 
     @staticmethod
-    def prepare(data, i, w, work):
+    def pull(data, i, w, work):
         """The scores of all labels at all positions, boundary terms included, then transitions."""
         stride = data.stride
         first, length = data.offsets[i], data.offsets[i + 1] - data.offsets[i]

@@ -141,7 +141,7 @@ class ExactGraph(CompiledStructure):
         prefetch_rows(data.rows, data.offsets[i], data.offsets[i + 1])
 
     @staticmethod
-    def prepare(data, i, w, work):
+    def pull(data, i, w, work):
         """The scores of all labels of all nodes, then those of all ties of all edges."""
         d, n_labels, n_ties = data.n_columns, data.n_labels, data.n_ties
         at = 0

@@ -19,9 +19,9 @@ from taut._linalg import (
     squared_norms,
     touch_rows,
 )
-from taut._scaling import act
 from taut.data.costs import as_cost
 from taut.errors import InvalidData
+from taut.spaces.scaling import act
 from taut.structures._means import least_of
 from taut.structures.base import Blocks, CompiledStructure, as_codes, as_stacked
 
@@ -146,7 +146,7 @@ class LatentMulticlass(CompiledStructure):
             act(action, action.v.shape[0] - data.stride, action.v.shape[0])
 
     @staticmethod
-    def prepare(data, i, w, work):
+    def pull(data, i, w, work):
         """The scores of all classes by all frames."""
         _score_frames(data, i, w, work)
 

@@ -18,9 +18,9 @@ from taut._linalg import (
     squared_norms,
     touch_rows,
 )
-from taut._scaling import act
 from taut.data.arrays import as_matrix
 from taut.data.costs import as_cost
+from taut.spaces.scaling import act
 from taut.structures._means import least_of
 from taut.structures.base import Blocks, CompiledStructure, as_codes
 
@@ -155,7 +155,7 @@ class Multiclass(CompiledStructure):
             act(action, action.v.shape[0] - stride, action.v.shape[0])
 
     @staticmethod
-    def prepare(data, i, w, work):
+    def pull(data, i, w, work):
         """work[k] = the score of class k."""
         rows, _truth, _cost, bias, _norms, stride = data
         row_times(rows, i, w, stride, work, 0)

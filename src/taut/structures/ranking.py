@@ -81,7 +81,7 @@ class _Ranking(CompiledStructure):
         touch_rows(data.rows, data.offsets[i], data.offsets[i + 1], 1, action)
 
     @staticmethod
-    def prepare(data, i, w, work):
+    def pull(data, i, w, work):
         """work[d] = the score of document d."""
         first = data.offsets[i]
         for d in range(data.offsets[i + 1] - first):

@@ -166,15 +166,15 @@ class RescaledCompiled(SlackRescaled, CompiledStructure):
 def _rescaled(oracles: Oracles, allocates: bool) -> Oracles:
     """Oracles of the rescaled structure; cached, because kernels are found by them."""
     inside: Any = Oracles._make(oracle and helper(oracle, allocates) for oracle in oracles)
-    own_prefetch, own_prepare, own_argmax = inside.prefetch, inside.prepare, inside.argmax
+    own_prefetch, own_pull, own_argmax = inside.prefetch, inside.pull, inside.argmax
     own_loss, own_score, own_inner = inside.loss, inside.score, inside.inner
     own_add_features, own_touch = inside.add_features, inside.touch
 
     def prefetch(data, i):
         own_prefetch(data.inside, i)
 
-    def prepare(data, i, w, work):
-        own_prepare(data.inside, i, w, work)
+    def pull(data, i, w, work):
+        own_pull(data.inside, i, w, work)
 
     def loss(data, i, label):
         return own_loss(data.inside, i, label)
@@ -230,5 +230,5 @@ def _rescaled(oracles: Oracles, allocates: bool) -> Oracles:
         own_touch(data.inside, i, action)
 
     return Oracles(
-        prefetch, prepare, argmax, loss, score, add_features, touch, inner=own_inner and inner
+        prefetch, pull, argmax, loss, score, add_features, touch, inner=own_inner and inner
     )

@@ -9,16 +9,17 @@ from taut._lanes import aligned_zeros, prefetch
 from taut.binding import CompiledData
 from taut.solvers._block_duals.base import BlockDual
 from taut.solvers._block_duals.threads import exchange, until_exchange
+from taut.spaces.scaling import rise_of
 from taut.stored import Stored, check, check_totals
 
 _AHEAD = 2  # visits between asking for a block's data and using them
 
 
 def _exact_pass(oracles):
-    prepare, exact_step, add_change = oracles.prepare, oracles.exact_step, oracles.add_change
+    pull, exact_step, add_change = oracles.pull, oracles.exact_step, oracles.add_change
     ask_for = oracles.prefetch
 
-    def exact_pass(data, order, weight, worker, stiffness, work, change, alpha, gap, sums):
+    def exact_pass(space, data, order, weight, worker, stiffness, work, change, alpha, gap, sums):
         """Visit blocks in order; the exact block step over all labels."""
         last = order.shape[0] - 1
         begin = 0
@@ -26,19 +27,20 @@ def _exact_pass(oracles):
             end = until_exchange(worker, begin, order.shape[0])
             for position in range(begin, end):
                 ahead = order[min(position + _AHEAD, last)]
-                ask_for(data, ahead)
+                ask_for(space, ahead)
                 prefetch(alpha, ahead * alpha.shape[1])
                 i = order[position]
-                prepare(data, i, worker.w, work)
+                pull(space, i, worker.w, work)
+                rise = rise_of(space, i)
                 gap[i], loss, length = exact_step(
-                    data, i, work, weight[i], stiffness, alpha[i], change
+                    data, i, work, weight[i], stiffness / rise, alpha[i], change
                 )
                 if length > 0.0:
-                    add_change(data, i, change, -1.0 / stiffness, work, worker.w)
+                    add_change(space, i, change, -1.0 / stiffness, work, worker.w)
                     if worker.own.shape[0] > 0:
-                        add_change(data, i, change, -1.0 / stiffness, work, worker.own)
+                        add_change(space, i, change, -1.0 / stiffness, work, worker.own)
                 sums[0] += loss
-                sums[1] += length
+                sums[1] += rise * length
             exchange(worker)
             begin = end
 
@@ -48,7 +50,7 @@ def _exact_pass(oracles):
 def _exact_vector(oracles):
     add_change = oracles.add_change
 
-    def exact_vector(data, truth_place, alpha, work, change, U):
+    def exact_vector(space, truth_place, alpha, work, change, U):
         """U = sum_ik alpha_ik (phi(truth) - phi(k)); a truth that is no label has phi = 0."""
         for i in range(alpha.shape[0]):
             others = 0.0
@@ -58,7 +60,7 @@ def _exact_vector(oracles):
             if others > 0.0:
                 if truth_place[i] >= 0:
                     change[truth_place[i]] = -others
-                add_change(data, i, change, -1.0, work, U)
+                add_change(space, i, change, -1.0, work, U)
 
     return exact_vector
 
@@ -130,7 +132,7 @@ class EnumeratedDual(BlockDual):
 
     def allocate(self, dtype):
         n_labels = len(self.all_labels)
-        self.local_data = [self.data.local_data(dtype, number=k) for k in range(self.n_jobs)]
+        self.spaces = [self.data.space(dtype, number=k) for k in range(self.n_jobs)]
         self.buffers = [
             (aligned_zeros(self.data.blocks.work_size, dtype), aligned_zeros(n_labels, np.float64))
             for _ in range(self.n_jobs)
@@ -138,22 +140,22 @@ class EnumeratedDual(BlockDual):
 
     def visit_part(self, number, order, worker, stiffness, exact, gap, sums):
         self.data.kernel(_exact_pass)(
-            self.local_data[number], order, self.weight, worker, stiffness, *self.buffers[number],
-            self.alpha, gap, sums,
+            self.spaces[number], self.data.blocks.data, order, self.weight, worker, stiffness,
+            *self.buffers[number], self.alpha, gap, sums,
         )  # fmt: skip
         return order[:0]
 
     def add_vector(self, U):
-        data = self.data.local_data(U.dtype)
-        work = aligned_zeros(self.data.blocks.work_size, U.dtype)
+        blocks, space = self.data.blocks, self.data.space(U.dtype)
+        work = aligned_zeros(blocks.work_size, U.dtype)
         self.data.kernel(_exact_vector)(
-            data, self.truth_place, self.alpha, work, self.buffers[0][1], U
+            space, self.truth_place, self.alpha, work, self.buffers[0][1], U
         )
 
     @property
     def loss_sum(self):
         loss = self.data.kernel(_exact_loss)
-        return float(loss(self.local_data[0], self.all_labels, self.alpha))
+        return float(loss(self.data.blocks.data, self.all_labels, self.alpha))
 
     def curvature(self):
         blocks, out = self.data.blocks, np.empty(self.data.n_blocks)

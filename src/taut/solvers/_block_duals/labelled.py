@@ -47,12 +47,12 @@ def _plane_pass(step, make_sample):
 
 
 def _visits(oracles, step, sample):
-    prepare, score, ask_for = oracles.prepare, oracles.score, oracles.prefetch
+    pull, score, ask_for = oracles.pull, oracles.score, oracles.prefetch
     loss_of, add_features, products = oracles.loss, oracles.add_features, inner_products(oracles)
 
     def plane_pass(
-        data, offsets, truth, order, weight, worker, stiffness, exact, max_steps, seed, planes,
-        buffers, gap, sums, progress,
+        space, data, offsets, truth, order, weight, worker, stiffness, exact, max_steps, seed,
+        planes, buffers, gap, sums, progress,
     ):  # fmt: skip
         """Visit blocks in order from progress[0]; stop before one whose planes lack room.
 
@@ -69,7 +69,7 @@ def _visits(oracles, step, sample):
             prefetch_places(planes, order[min(progress[0] + 2 * _AHEAD, last)])
             ahead = order[min(progress[0] + _AHEAD, last)]
             prefetch_planes(planes, ahead)
-            ask_for(data, ahead)
+            ask_for(space, ahead)
             i = order[progress[0]]
             if exact and not make_room(planes, i, wanted):
                 break
@@ -82,7 +82,7 @@ def _visits(oracles, step, sample):
             count = planes.places[i, N_PLANES]
             if worker.interval > 0 and progress[0] % worker.interval == 0:
                 exchange(worker)
-            prepare(data, i, w, work)
+            pull(space, i, w, work)
             base = score(data, i, work, own)
             violation[0] = 0.0
             worst = 0.0
@@ -125,9 +125,9 @@ def _visits(oracles, step, sample):
             kept = select(labels, change, count, -1.0 / stiffness, buffers.chosen, row)
             if kept > 0:
                 picked = buffers.chosen[: kept * size].reshape((kept, size))
-                add_features(data, i, picked, row[:kept], w)
+                add_features(space, i, picked, row[:kept], w)
                 if worker.own.shape[0] > 0:
-                    add_features(data, i, picked, row[:kept], worker.own)
+                    add_features(space, i, picked, row[:kept], worker.own)
             progress[0] += 1
 
     return plane_pass
@@ -136,7 +136,7 @@ def _visits(oracles, step, sample):
 def _plane_vector(oracles):
     add_features = oracles.add_features
 
-    def plane_vector(data, planes, buffers, U):
+    def plane_vector(space, data, planes, buffers, U):
         """U = sum_iq coef_iq psi_i(q): plane 0 is the truth, and its phi is in every psi."""
         values = buffers.change
         for i in range(planes.places.shape[0]):
@@ -150,7 +150,7 @@ def _plane_vector(oracles):
                 values[0] -= values[q]
             kept = select(labels, values, count, -1.0, buffers.chosen, buffers.row)
             picked = buffers.chosen[: kept * size].reshape((kept, size))
-            add_features(data, i, picked, buffers.row[:kept], U)
+            add_features(space, i, picked, buffers.row[:kept], U)
 
     return plane_vector
 
@@ -210,7 +210,7 @@ class LabelledDual(PlaneDual):
         by_inner = self.data.oracles.inner is not None
         size = 0 if by_inner else self.data.size
         self.scratch = [aligned_zeros(size, dtype) for _ in range(self.n_jobs)]
-        self.local_data = [self.data.local_data(dtype, number=k) for k in range(self.n_jobs)]
+        self.spaces = [self.data.space(dtype, number=k) for k in range(self.n_jobs)]
         self._share()
 
     def _share(self) -> None:
@@ -221,9 +221,9 @@ class LabelledDual(PlaneDual):
     def _buffers(self, number: int) -> _Buffers:
         scratch = self.scratch[number]
         blocks, most = self.data.blocks, 4 * int(self.planes.arrays.places[:, CAPACITY].max())
-        data = self.data.local_data(scratch.dtype, bounds=False, number=number)
+        space = self.data.space(scratch.dtype, bounds=False, number=number)
         return _Buffers(
-            gram=ProductRoom.of(data, scratch, blocks.work_size),
+            gram=ProductRoom.of(space, blocks, scratch),
             room=self.sampler.room(self.data, self.wanted, scratch.dtype),
             work=aligned_zeros(blocks.work_size, scratch.dtype),
             found=aligned_zeros(self.wanted * blocks.label_size, np.int32),
@@ -238,8 +238,8 @@ class LabelledDual(PlaneDual):
         blocks, progress = self.data.blocks, aligned_zeros(2, np.int64)
         max_steps = self.oracle_steps if exact else self.max_steps
         self.data.kernel(_plane_pass(self.step, self.sampler.make))(
-            self.local_data[number], blocks.offsets, blocks.truth, order, self.weight, worker,
-            stiffness, exact, max_steps, self.seed, self.shares[number],
+            self.spaces[number], blocks.data, blocks.offsets, blocks.truth, order, self.weight,
+            worker, stiffness, exact, max_steps, self.seed, self.shares[number],
             self.buffers[number], gap, sums, progress,
         )  # fmt: skip
         if progress[1]:
@@ -255,7 +255,8 @@ class LabelledDual(PlaneDual):
 
     def add_vector(self, U):
         buffers, plane_vector = self._buffers(0), self.data.kernel(_plane_vector)
-        plane_vector(self.data.local_data(U.dtype), self.planes.arrays, buffers, U)
+        space = self.data.space(U.dtype)
+        plane_vector(space, self.data.blocks.data, self.planes.arrays, buffers, U)
 
     @property
     def loss_sum(self):
@@ -279,7 +280,7 @@ class LabelledDual(PlaneDual):
             valid = structure.valid_labels(blocks, others, labels[~first])
             require(valid, "planes have labels that their blocks cannot have")
         loss = np.zeros(len(planes.arrays.coef))
-        self.data.kernel(_plane_losses)(self.local_data[0], planes.arrays, loss)
+        self.data.kernel(_plane_losses)(blocks.data, planes.arrays, loss)
         difference = np.abs(loss - planes.arrays.loss)[planes.slots()]
         require(difference <= _ROUNDING * (1.0 + loss.max()), "planes have losses of other labels")
         if "scratch" in arrays:

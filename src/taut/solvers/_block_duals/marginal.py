@@ -18,13 +18,13 @@ _NOTHING = 1e-15  # a gain per unit of weight that rounding explains
 
 
 def _visits(oracles):
-    prepare, add_mean = oracles.prepare, oracles.add_mean
+    pull, add_mean = oracles.pull, oracles.add_mean
     mean_score, mean_loss = oracles.mean_score, oracles.mean_loss
     ask_for, expect, square = oracles.prefetch, oracles.expect, square_of(oracles)
 
     def visits(
-        data, order, weight, worker, stiffness, temperature, exact, offsets, means, buffers, gap,
-        sums,
+        space, data, order, weight, worker, stiffness, temperature, exact, offsets, means, buffers,
+        gap, sums,
     ):  # fmt: skip
         """Visit blocks in order: a step from the present mean towards that of the oracle.
 
@@ -36,11 +36,11 @@ def _visits(oracles):
         while begin <= last:
             end = until_exchange(worker, begin, order.shape[0])
             for position in range(begin, end):
-                ask_for(data, order[min(position + 1, last)])
+                ask_for(space, order[min(position + 1, last)])
                 i = order[position]
                 mean = means[offsets[i] : offsets[i + 1]]
                 delta = buffers.delta[: mean.shape[0]]
-                prepare(data, i, w, work)
+                pull(space, i, w, work)
                 expect(data, i, work, temperature, 1.0, mean, delta)
                 for p in range(mean.shape[0]):
                     delta[p] -= mean[p]
@@ -55,9 +55,9 @@ def _visits(oracles):
                 for p in range(mean.shape[0]):
                     mean[p] += step * delta[p]
                 move = step * weight[i]
-                add_mean(data, i, delta, move / -stiffness, work, w)
+                add_mean(space, i, delta, move / -stiffness, work, w)
                 if worker.own.shape[0] > 0:
-                    add_mean(data, i, delta, move / -stiffness, work, worker.own)
+                    add_mean(space, i, delta, move / -stiffness, work, worker.own)
                 sums[0] += move * loss
                 sums[1] += move * move * length
             exchange(worker)
@@ -67,14 +67,14 @@ def _visits(oracles):
 
 
 def _first_means(oracles):
-    prepare, expect, mean_of = oracles.prepare, oracles.expect, oracles.mean_of
+    pull, expect, mean_of = oracles.pull, oracles.expect, oracles.mean_of
 
-    def first_means(data, offsets, truth, w, share, mean_offsets, buffers, means):
+    def first_means(space, data, offsets, truth, w, share, mean_offsets, buffers, means):
         """All but a small share on the truth, and that share on all labels alike; w is zero."""
         for i in range(offsets.shape[0] - 1):
             mean = means[mean_offsets[i] : mean_offsets[i + 1]]
             delta = buffers.delta[: mean.shape[0]]
-            prepare(data, i, w, buffers.work)
+            pull(space, i, w, buffers.work)
             expect(data, i, buffers.work, 1.0, 0.0, buffers.none, mean)
             mean_of(data, i, truth[offsets[i] : offsets[i + 1]], delta)
             for p in range(mean.shape[0]):
@@ -111,14 +111,14 @@ class MarginalDual(MeanDual):
         self.exact = exact
         blocks = data.blocks
         data.kernel(_first_means)(
-            self.local_data[0], blocks.offsets, blocks.truth, aligned_zeros(data.size, data.dtype),
-            _FIRST, self.offsets, self.buffers[0], self.means,
+            self.spaces[0], blocks.data, blocks.offsets, blocks.truth,
+            aligned_zeros(data.size, data.dtype), _FIRST, self.offsets, self.buffers[0], self.means,
         )  # fmt: skip
 
     def visit_part(self, number, order, worker, stiffness, exact, gap, sums):
         self.data.kernel(_visits)(
-            self.local_data[number], order, self.weight, worker, stiffness, self.temperature,
-            self.exact, self.offsets, self.means, self.buffers[number], gap, sums,
+            self.spaces[number], self.data.blocks.data, order, self.weight, worker, stiffness,
+            self.temperature, self.exact, self.offsets, self.means, self.buffers[number], gap, sums,
         )  # fmt: skip
         return order[:0]
 
@@ -153,18 +153,18 @@ def _hard(oracles):
 
 
 def _collect(oracles, toward):
-    prepare, add_mean = oracles.prepare, oracles.add_mean
+    pull, add_mean = oracles.pull, oracles.add_mean
     mean_score, mean_loss = oracles.mean_score, oracles.mean_loss
 
     def collect(
-        data, offsets, order, weight, w, temperature, mean_offsets, means, deltas, work, label,
-        gap, move, slopes,
+        space, data, offsets, order, weight, w, temperature, mean_offsets, means, deltas, work,
+        label, gap, move, slopes,
     ):  # fmt: skip
         """Where all blocks would go; what that adds to U, to the dual's slope and to its loss."""
         for i in order:
             mean = means[mean_offsets[i] : mean_offsets[i + 1]]
             delta = deltas[mean_offsets[i] : mean_offsets[i + 1]]
-            prepare(data, i, w, work)
+            pull(space, i, w, work)
             toward(data, i, work, temperature, mean, label[: offsets[i + 1] - offsets[i]], delta)
             for p in range(mean.shape[0]):
                 delta[p] -= mean[p]
@@ -173,7 +173,7 @@ def _collect(oracles, toward):
             gap[i] = weight[i] * max(gain, 0.0)
             slopes[0] += weight[i] * gain
             slopes[1] += weight[i] * loss
-            add_mean(data, i, delta, -weight[i], work, move)
+            add_mean(space, i, delta, -weight[i], work, move)
 
     return collect
 
@@ -193,8 +193,8 @@ class BatchMarginalDual(MarginalDual):
     def visit_part(self, number, order, worker, stiffness, exact, gap, sums):
         blocks = self.data.blocks
         self.data.kernel(_directions(self.temperature == 0.0))(
-            self.local_data[0], blocks.offsets, order, self.weight, worker.w, self.temperature,
-            self.offsets, self.means, self.deltas, self.buffers[0].work,
+            self.spaces[0], blocks.data, blocks.offsets, order, self.weight, worker.w,
+            self.temperature, self.offsets, self.means, self.deltas, self.buffers[0].work,
             np.empty(blocks.label_size, dtype=np.int32), gap, self.move, self.slopes,
         )  # fmt: skip
         return order[:0]

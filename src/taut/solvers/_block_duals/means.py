@@ -19,10 +19,10 @@ _SLACK = 1e-5  # that rounding in single precision may leave between a probabili
 class MeanBuffers(NamedTuple):
     """Room for one visit; compiled code makes no arrays.
 
-    `data` is for lengths of moves: what the oracles see there is not bounded.
+    `space` is for lengths of moves: what the oracles see there is not bounded.
     """
 
-    data: tuple
+    space: tuple
     work: np.ndarray
     spare: np.ndarray
     scratch: np.ndarray
@@ -34,7 +34,7 @@ class MeanBuffers(NamedTuple):
 
 def square_of(oracles):
     """A function that returns |A delta|^2."""
-    prepare, mean_score, add_mean = oracles.prepare, oracles.mean_score, oracles.add_mean
+    pull, mean_score, add_mean = oracles.pull, oracles.mean_score, oracles.add_mean
     mean_square = oracles.mean_square
 
     def by_structure(data, i, delta, buffers):
@@ -42,10 +42,10 @@ def square_of(oracles):
 
     def by_scores(data, i, delta, buffers):
         """Scores against A delta as weights; `scratch` is zero, up to rounding, in between."""
-        add_mean(buffers.data, i, delta, 1.0, buffers.spare, buffers.scratch)
-        prepare(buffers.data, i, buffers.scratch, buffers.spare)
-        square = mean_score(buffers.data, i, buffers.spare, delta)
-        add_mean(buffers.data, i, delta, -1.0, buffers.spare, buffers.scratch)
+        add_mean(buffers.space, i, delta, 1.0, buffers.spare, buffers.scratch)
+        pull(buffers.space, i, buffers.scratch, buffers.spare)
+        square = mean_score(data, i, buffers.spare, delta)
+        add_mean(buffers.space, i, delta, -1.0, buffers.spare, buffers.scratch)
         return square
 
     return helper(by_scores if mean_square is None else by_structure)
@@ -55,7 +55,7 @@ def _sums(oracles):
     normalise, mean_of = oracles.normalise, oracles.mean_of
     mean_loss, add_mean = oracles.mean_loss, oracles.add_mean
 
-    def sums(data, offsets, truth, weight, mean_offsets, means, buffers, U):
+    def sums(space, data, offsets, truth, weight, mean_offsets, means, buffers, U):
         """U += sum of weight A (s(truth) - mean), of means made exact; the summed loss."""
         total = 0.0
         for i in range(offsets.shape[0] - 1):
@@ -69,23 +69,23 @@ def _sums(oracles):
                 mean_of(data, i, truth[offsets[i] : offsets[i + 1]], own)
                 for p in range(size):
                     mean[p] -= own[p]
-                add_mean(data, i, mean, -weight[i], buffers.work, U)
+                add_mean(space, i, mean, -weight[i], buffers.work, U)
         return total
 
     return sums
 
 
 def _curvatures(oracles):
-    prepare, argmax, mean_of = oracles.prepare, oracles.argmax, oracles.mean_of
+    pull, argmax, mean_of = oracles.pull, oracles.argmax, oracles.mean_of
     square = square_of(oracles)
 
-    def curvatures(data, offsets, truth, w, label, mean_offsets, buffers, out):
+    def curvatures(space, data, offsets, truth, w, label, mean_offsets, buffers, out):
         """out[i] = |psi|^2 of the label of highest loss; w is zero."""
         for i in range(out.shape[0]):
             size = mean_offsets[i + 1] - mean_offsets[i]
             worst, own = buffers.delta[:size], buffers.truth[:size]
             found = label[: offsets[i + 1] - offsets[i]]
-            prepare(data, i, w, buffers.work)
+            pull(space, i, w, buffers.work)
             argmax(data, i, buffers.work, 1.0, found)
             mean_of(data, i, found, worst)
             mean_of(data, i, truth[offsets[i] : offsets[i + 1]], own)
@@ -110,7 +110,7 @@ class MeanDual(BlockDual):
         self.allocate(data.dtype)
 
     def allocate(self, dtype):
-        self.local_data = [self.data.local_data(dtype, number=k) for k in range(self.n_jobs)]
+        self.spaces = [self.data.space(dtype, number=k) for k in range(self.n_jobs)]
         self.buffers = [self._buffers(dtype, k) for k in range(self.n_jobs)]
         if self.means.dtype != dtype:
             means = aligned_zeros(len(self.means), dtype)
@@ -121,7 +121,7 @@ class MeanDual(BlockDual):
         blocks, oracles = self.data.blocks, self.data.oracles
         by_scores = oracles.mean_square is None or oracles.inner is None
         return MeanBuffers(
-            data=self.data.local_data(dtype, bounds=False, number=number),
+            space=self.data.space(dtype, bounds=False, number=number),
             work=aligned_zeros(blocks.work_size, dtype),
             spare=aligned_zeros(blocks.work_size, dtype),
             scratch=aligned_zeros(self.data.size if by_scores else 0, dtype),
@@ -142,7 +142,7 @@ class MeanDual(BlockDual):
         blocks = self.data.blocks
         return float(
             self.data.kernel(_sums)(
-                self.data.local_data(U.dtype), blocks.offsets, blocks.truth, self.weight,
+                self.data.space(U.dtype), blocks.data, blocks.offsets, blocks.truth, self.weight,
                 self.offsets, self.means, self._buffers(np.float64, 0), U,
             )
         )  # fmt: skip
@@ -151,8 +151,9 @@ class MeanDual(BlockDual):
         blocks, out = self.data.blocks, np.empty(self.data.n_blocks)
         dtype = self.means.dtype
         self.data.kernel(_curvatures)(
-            self.local_data[0], blocks.offsets, blocks.truth, aligned_zeros(self.data.size, dtype),
-            np.empty(blocks.label_size, dtype=np.int32), self.offsets, self.buffers[0], out,
+            self.spaces[0], blocks.data, blocks.offsets, blocks.truth,
+            aligned_zeros(self.data.size, dtype), np.empty(blocks.label_size, dtype=np.int32),
+            self.offsets, self.buffers[0], out,
         )  # fmt: skip
         return out
 

@@ -37,7 +37,7 @@ class _Samples(NamedTuple):
 
 def _gram_rows(oracles):
     """A function that fills the Gram matrix of truth, merged plane and samples, all of phi."""
-    prepare, score, add_features = oracles.prepare, oracles.score, oracles.add_features
+    pull, score, add_features = oracles.pull, oracles.score, oracles.add_features
     mean_of, mean_score, add_mean = oracles.mean_of, oracles.mean_score, oracles.add_mean
     inner, square = oracles.inner, square_of(oracles)
 
@@ -65,18 +65,18 @@ def _gram_rows(oracles):
 
     def by_scores(data, i, own, found, count, mean, buffers, gram):
         """Scores against features as weights; `scratch` is zero, up to rounding, in between."""
-        data, work, scratch, sign = buffers.data, buffers.spare, buffers.scratch, buffers.sign
-        add_mean(data, i, mean, 1.0, work, scratch)
-        prepare(data, i, scratch, work)
+        space, work, scratch, sign = buffers.space, buffers.spare, buffers.scratch, buffers.sign
+        add_mean(space, i, mean, 1.0, work, scratch)
+        pull(space, i, scratch, work)
         gram[_MERGED, _MERGED] = mean_score(data, i, work, mean)
-        add_mean(data, i, mean, -1.0, work, scratch)
+        add_mean(space, i, mean, -1.0, work, scratch)
         for q in range(-1, count):
             label = own if q < 0 else found[q]
             place = _TRUTH if q < 0 else _FIRST + q
             row = label.reshape((1, label.shape[0]))
             sign[0] = 1.0
-            add_features(data, i, row, sign, scratch)
-            prepare(data, i, scratch, work)
+            add_features(space, i, row, sign, scratch)
+            pull(space, i, scratch, work)
             gram[place, place] = score(data, i, work, label)
             gram[place, _TRUTH] = score(data, i, work, own)
             gram[_TRUTH, place] = gram[place, _TRUTH]
@@ -86,7 +86,7 @@ def _gram_rows(oracles):
             gram[place, _MERGED] = mean_score(data, i, work, mean)
             gram[_MERGED, place] = gram[place, _MERGED]
             sign[0] = -1.0
-            add_features(data, i, row, sign, scratch)
+            add_features(space, i, row, sign, scratch)
 
     known = inner is not None and oracles.mean_square is not None
     return helper(by_structure if known else by_scores)
@@ -103,8 +103,8 @@ def _merging_pass(make_sample):
 
 
 def _visits(oracles, sample):
-    prepare, score, loss_of, ask_for = (
-        oracles.prepare, oracles.score, oracles.loss, oracles.prefetch,
+    pull, score, loss_of, ask_for = (
+        oracles.pull, oracles.score, oracles.loss, oracles.prefetch,
     )  # fmt: skip
     mean_of, mean_score, mean_loss = oracles.mean_of, oracles.mean_score, oracles.mean_loss
     add_mean, gram_rows = oracles.add_mean, _gram_rows(oracles)
@@ -123,8 +123,8 @@ def _visits(oracles, sample):
     merge_planes = helper(merge)
 
     def visits(
-        data, offsets, truth, order, weight, worker, stiffness, max_steps, seed, mean_offsets,
-        means, samples, buffers, gap, sums,
+        space, data, offsets, truth, order, weight, worker, stiffness, max_steps, seed,
+        mean_offsets, means, samples, buffers, gap, sums,
     ):  # fmt: skip
         """Visit blocks in order: samples, steps between all planes, and what is merged of them."""
         w, work = worker.w, buffers.work
@@ -135,13 +135,13 @@ def _visits(oracles, sample):
         while begin <= last:
             end = until_exchange(worker, begin, order.shape[0])
             for position in range(begin, end):
-                ask_for(data, order[min(position + 1, last)])
+                ask_for(space, order[min(position + 1, last)])
                 i = order[position]
                 size = offsets[i + 1] - offsets[i]
                 own = truth[offsets[i] : offsets[i + 1]]
                 mean = means[mean_offsets[i] : mean_offsets[i + 1]]
                 found = samples.found[: wanted * size].reshape((wanted, size))
-                prepare(data, i, w, work)
+                pull(space, i, w, work)
                 base = score(data, i, work, own)
                 count = sample(
                     data, i, work, 1.0, first_seed + i, samples.room, found, samples.values
@@ -172,9 +172,9 @@ def _visits(oracles, sample):
                     old = mean[p]
                     mean[p] = new[p]
                     new[p] -= old
-                add_mean(data, i, new, -weight[i] / stiffness, work, w)
+                add_mean(space, i, new, -weight[i] / stiffness, work, w)
                 if worker.own.shape[0] > 0:
-                    add_mean(data, i, new, -weight[i] / stiffness, work, worker.own)
+                    add_mean(space, i, new, -weight[i] / stiffness, work, worker.own)
             exchange(worker)
             begin = end
 
@@ -220,7 +220,7 @@ class MergedDual(MeanDual):
         super().__init__(data, weight, n_jobs)
         blocks = data.blocks
         data.kernel(_true_means)(
-            self.local_data[0], blocks.offsets, blocks.truth, self.offsets, self.means
+            blocks.data, blocks.offsets, blocks.truth, self.offsets, self.means
         )
 
     def allocate(self, dtype):
@@ -241,8 +241,8 @@ class MergedDual(MeanDual):
     def visit_part(self, number, order, worker, stiffness, exact, gap, sums):
         blocks = self.data.blocks
         self.data.kernel(_merging_pass(self.sampler.make))(
-            self.local_data[number], blocks.offsets, blocks.truth, order, self.weight, worker,
-            stiffness, self.max_steps, self.seed, self.offsets, self.means,
+            self.spaces[number], blocks.data, blocks.offsets, blocks.truth, order, self.weight,
+            worker, stiffness, self.max_steps, self.seed, self.offsets, self.means,
             self.samples[number], self.buffers[number], gap, sums,
         )  # fmt: skip
         return order[:0]

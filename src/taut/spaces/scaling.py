@@ -32,8 +32,8 @@ class Full(NamedTuple):
     sums: np.ndarray
 
 
-class ScaledData(NamedTuple):
-    """What oracles read that see through a scaling."""
+class ScaledSpace(NamedTuple):
+    """A structure's data with what turns v into its weights."""
 
     inside: tuple  # the data of the structure
     scaling: Any
@@ -104,23 +104,20 @@ def _choose(action, first, last):
     return _FUNCTIONS[action.instance_class, action.types[0].instance_class]
 
 
-def draw_inside(draw: Any, data: Any, i: int, *arguments: Any) -> int:
-    """draw(data, i, work, loss_weight, seed, found) with the data of the structure.
-
-    `draw` is written for a structure's own data, as its oracles are; `data` are those, or seen
-    through a scaling.
-    """
+def rise_of(space: Any, i: int) -> float:
+    """By how much a space raises the curvature of block i's exact step over what it is without."""
     raise TypeError(_COMPILED_ONLY)
 
 
-def _draw(draw, data, i, work, loss_weight, seed, found):
-    return draw(data, i, work, loss_weight, seed, found)
+def _no_rise(space, i):
+    return 1.0
 
 
-def _draw_scaled(draw, data, i, work, loss_weight, seed, found):
-    return draw(data.inside, i, work, loss_weight, seed, found)
+def _scaled_rise(space, i):
+    return space.rises[i]
 
 
-@overload(draw_inside, strict=False)
-def _choose_draw(draw, data, i, work, loss_weight, seed, found):
-    return _draw_scaled if getattr(data, "instance_class", None) is ScaledData else _draw
+@overload(rise_of, strict=False, jit_options={"fastmath": True, "error_model": "numpy"})
+def _choose_rise(space, i):
+    scaled = getattr(space, "instance_class", None) is ScaledSpace
+    return _scaled_rise if scaled else _no_rise

@@ -1,0 +1,1 @@
+"""What sees w: how weights become potentials, and statistics weights."""
