@@ -156,7 +156,8 @@ def drawn(data, sampler, i, v, count, seed=1, loss_weight=1.0, rows=None):
     before, after = np.empty((2, 1))
     number = data.kernel(visit(sampler.make))(
         data.space(data.dtype), data.blocks.data, i, padded,
-        aligned_zeros(data.blocks.work_size, data.dtype), loss_weight, seed, sampler.room(data, count, data.dtype), found, values, truth[None],
+        aligned_zeros(data.blocks.work_size, data.dtype), loss_weight, seed,
+        sampler.room(data, count, data.dtype), found, values, truth[None],
         before, after,
     )  # fmt: skip
     assert_array_equal(before, after)
