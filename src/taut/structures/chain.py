@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from taut._jit import kernel
-from taut._lanes import stride_of
+from taut._lanes import load, store, stride_of, width, zeros
 from taut._linalg import Rows, add_outer, as_rows, prefetch_rows, row_inner, row_times, touch_rows
 from taut.spaces.scaling import act
 from taut.structures import _chain_means as means
@@ -140,8 +140,9 @@ class Chain(CompiledStructure):
         for t in range(length):
             row_times(data.rows, first + t, w, stride, work, t * stride)
         pairs, T = length * stride, data.n_nodes * stride
-        for p in range(data.n_labels * stride):
-            work[pairs + p] = w[T + p]
+        register = zeros(w, 1)
+        for p in range(0, data.n_labels * stride, width(register)):
+            store(load(register, w, T + p), work, pairs + p)
         if data.boundary:
             ends = w.shape[0] - 2 * stride
             for k in range(stride):
