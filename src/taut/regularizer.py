@@ -88,20 +88,13 @@ class Prior:
         self.bounded = bounded
         self.scale = scale
         self.root = root
+        # Whether R is not the identity, and whether oracles may read v itself
+        self.rescales = scale is None or bool((scale != 1.0).any())
+        self.trivial = not (self.rescales or bool(bounded.any()))
 
     def check(self, n: int) -> Prior:
         """Itself: where many data are bound to one prior, it is checked once."""
         return self
-
-    @property
-    def rescales(self) -> bool:
-        """Whether R is not the identity."""
-        return self.scale is None or bool((self.scale != 1.0).any())
-
-    @property
-    def trivial(self) -> bool:
-        """Whether oracles may read v itself."""
-        return not (self.rescales or self.bounded.any())
 
     def scaled(self, w: np.ndarray) -> np.ndarray:
         """v = R w."""

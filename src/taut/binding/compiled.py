@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -15,11 +15,14 @@ from taut.binding.kernels import (
     make_argmaxes,
     make_audit,
     make_completions,
+    make_differences,
     make_hinges,
     make_norms,
     make_prediction_losses,
+    make_values,
     make_worst_planes,
 )
+from taut.binding.other_labels import Doubt, favouring, worse
 from taut.binding.threads import in_threads, numbered_ranges
 from taut.binding.witness import audited
 from taut.errors import InvalidStructure, MissingOracle
@@ -30,6 +33,11 @@ from taut.regularizer import FEW_LABELS, Prior, Regularizer, curvature_rises, th
 from taut.structures.base import Blocks, CompiledStructure, Oracles, is_users
 
 _AUDITED = 64  # blocks of which the argmax is looked at more closely, at least
+_CLOSELY, _CLOSELY_SHARE = 16, 16  # blocks that are looked at more closely in the end
+_OTHERS = 1024  # blocks whose truths are tried there
+_RIVALS = 32  # labels of each
+_DOUBT = 1e-6  # relative excess of a label over the argmax that is no rounding
+_DOUBTS = 2  # labels that may beat the argmax, of which it is found out whether it returns them
 _RUNS, _RUN = 2, 1024  # runs of blocks whose sizes stand for those of more blocks
 _NEARLY = 1.01  # times the loss: a label that violates nothing then, rounding cannot make violate
 
@@ -140,6 +148,10 @@ class CompiledData:
                 pending.extend(item)
             else:
                 yield np.asarray(item)
+
+    def watched(self) -> Iterator[np.ndarray]:
+        """What must not change while a fit runs; a user's structure may count in its own arrays."""
+        return iter(()) if is_users(self.structure) else self.arrays()
 
     def doubt_argmax(self, i: int) -> None:
         """A label of block i was known that beats the argmax: refuse it from a user's structure.
@@ -256,11 +268,114 @@ class CompiledData:
             doubts,
         )  # fmt: skip
         if doubts[0]:
-            raise InvalidStructure(
-                f"{type(self.structure).__name__}.argmax of block {doubts[0] - 1} returns another "
-                "value than score + loss_weight * loss of its label, or less than that of another "
-                "one: return the highest, and its label; taut.check_structure tests it"
+            self._refuse_argmax(int(doubts[0]) - 1)
+
+    def _refuse_argmax(self, i: int) -> NoReturn:
+        raise InvalidStructure(
+            f"{type(self.structure).__name__}.argmax of block {i} returns another value than "
+            "score + loss_weight * loss of its label, or less than that of another one: return the "
+            "highest, and its label; taut.check_structure tests it"
+        )
+
+    def closing_audit(self, v: np.ndarray) -> Doubt | None:
+        """Hold the argmax of some blocks at the final v against all labels that there are to try.
+
+        Labels that surely are a block's own refuse an argmax that they beat. Those of other blocks
+        refuse it where it returns them at other weights; otherwise they leave a doubt.
+        """
+        if not is_users(self.structure):
+            return None
+        w = self.pad(self.prior.weights(self.unpad(v)))
+        chosen = audited(self.n_blocks, self.rng, _CLOSELY, _CLOSELY_SHARE).tolist()
+        labels, hinges = np.zeros_like(self.blocks.truth), np.empty(self.n_blocks)
+        for i in chosen:
+            self._hinges(v, 1, (i, i + 1), (1.0,), labels, hinges)
+        doubt, open_doubts, others = None, 0, self._others(chosen, labels)
+        for i in chosen:
+            own = slice(*self.blocks.offsets[i : i + 2])
+            found, truth = labels[own], self.blocks.truth[own]
+            certain, rivals = self._rivals(i, found, others.get(len(found), found[None]))
+            values = self._values(i, w, np.vstack([found, truth, rivals]))
+            if not np.isfinite(values[:2]).all():
+                continue
+            slack = _DOUBT * (1.0 + np.abs(values[:2]).max() + np.abs(values))
+            excess = np.where(values > values[0] + slack, values - values[0], 0.0)
+            if excess[1] > 0.0 or (certain and excess.any()):
+                self._refuse_argmax(i)
+            if not excess.any():
+                continue
+            rival = rivals[int(excess.argmax()) - 2]
+            if self._returns(i, rival, found):
+                self._refuse_argmax(i)
+            name = type(self.structure).__name__
+            doubt = worse(doubt, Doubt(name, i, str(rival.tolist()), float(excess.max())))
+            open_doubts += 1
+            if open_doubts == _DOUBTS:
+                break
+        return doubt
+
+    def _others(self, chosen: list[int], labels: np.ndarray) -> dict[int, np.ndarray]:
+        """Truths of some blocks and labels of the chosen ones, each once, by their size."""
+        offsets = self.blocks.offsets
+        some = [(self.blocks.truth, j) for j in self.rng.permutation(self.n_blocks)[:_OTHERS]]
+        rows: dict[int, list[np.ndarray]] = {}
+        for flat, j in [*some, *((labels, j) for j in chosen)]:
+            row = flat[offsets[j] : offsets[j + 1]]
+            rows.setdefault(len(row), []).append(row)
+        return {size: np.unique(same, axis=0) for size, same in rows.items()}
+
+    def _rivals(self, i: int, found: np.ndarray, others: np.ndarray) -> tuple[bool, np.ndarray]:
+        """Labels that block i may have, and whether it surely has them."""
+        structure, blocks = self.structure, self.blocks
+        rivals = others[self.rng.permutation(len(others))[: _RIVALS // 2]]
+        if blocks.n_labels:
+            changed = np.repeat(found[None], _RIVALS // 2, axis=0)
+            where = self.rng.integers(len(found), size=len(changed))
+            changed[np.arange(len(changed)), where] = self.rng.integers(
+                blocks.n_labels, size=len(changed)
             )
+            rivals = np.vstack([rivals, changed])
+        elif structure.lists_labels:
+            listed = np.asarray(structure.all_labels, dtype=np.int32)
+            if listed.shape[1:] == found.shape:
+                some = self.rng.permutation(len(listed))[: _RIVALS // 2]
+                rivals = np.vstack([rivals, listed[some]])
+        if not structure.knows_labels(blocks):
+            return False, rivals
+        return True, rivals[structure.valid_labels(blocks, np.full(len(rivals), i), rivals.ravel())]
+
+    def _values(self, i: int, w: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Score + loss of what may be labels of block i; -inf where an oracle cannot say."""
+        out = np.empty(len(labels))
+        work = aligned_zeros(self.blocks.work_size, w.dtype)
+        try:
+            self._bounded(make_values)(self.blocks.data, i, w, work, labels, out)
+        except Exception:
+            if len(labels) == 1:
+                return np.array([-np.inf])
+            return np.concatenate([self._values(i, w, row[None]) for row in labels])
+        return np.where(np.isnan(out), -np.inf, out)
+
+    def _returns(self, i: int, label: np.ndarray, found: np.ndarray) -> bool:
+        """Whether the argmax returns a label for block i at weights that favour it."""
+        blocks, answer = self.blocks, np.empty_like(found)
+        phi = np.zeros((2, self.size))
+        for row, part in zip((label, found), phi, strict=True):
+            self._bounded(make_differences)(blocks.data, i, row[None], np.ones(1), part)
+        loss = self._values(i, np.zeros(self.size), np.vstack([label, found])).max()
+        w = self.unpad(favouring(phi[0], phi[1], float(loss)))
+        w = self.pad(np.where(self.prior.bounded, np.maximum(w, 0.0), w))
+        labels = np.zeros_like(blocks.truth)
+        self.own_kernel(make_argmaxes)(
+            blocks.data, blocks.offsets, w, aligned_zeros(blocks.work_size, w.dtype), i, i + 1,
+            labels,
+        )  # fmt: skip
+        answer[:] = labels[slice(*blocks.offsets[i : i + 2])]
+        return np.array_equal(answer, label)
+
+    def _bounded(self, make: Callable[[Oracles], Callable]) -> Callable:
+        """A kernel for labels that may be none: an index outside an array is an error there."""
+        return specialise(make, self.structure.oracles, self.structure.allocates, bounded=True)
 
     def remember(self, memory: dict[int, Any], number: int) -> None:
         """Go on with the memory of a chunk of this number, if there is any: which were audited."""
