@@ -222,7 +222,7 @@ class PythonData:
         chosen = audited(self.n_blocks, self.witness.rng, _CLOSELY, _CLOSELY_SHARE).tolist()
         for number, i in enumerate(chosen):
             right, (value, size) = self._right(i), self._answer(i, v, point)
-            own = [*self.witness.rivals(i), *self.witness.listed(self.X[i])]
+            own = [*self.witness.returned(i), *self.witness.listed(self.X[i])]
             predicted = self.predict_one(i, v) if number < _PREDICTED else []
             self._compare(i, point, value, size, [*own, *predicted])
             for label in self.witness.strangers(self.truth[i], others):

@@ -18,6 +18,7 @@ from taut.structures._examples import PRECISION, same
 _AUDITED = 2  # blocks of which other labels are tried whenever P is evaluated, at least
 _COMPARED = 64  # blocks of which the costliest label is tried then, or one in four
 _LISTED = 32  # labels of each audited block, where they are listed
+_RETURNED = 8  # labels to remember of each block
 _KNOWN = 64  # labels to remember, of whatever block
 _STRANGERS = 8  # of which a block is held against some
 
@@ -47,6 +48,7 @@ class Witness:
         self._marks: list[float | None] = [None] * n_blocks
         self.lengths = np.zeros(n_blocks)
         self._costliest: dict[int, tuple[float, Any]] = {}
+        self._returned: dict[int, dict[Any, None]] = {}
         self._known: dict[Any, None] = {}
         self._hashable = True
 
@@ -73,22 +75,32 @@ class Witness:
             )
 
     def see_label(self, i: int, label: Any, loss: float) -> None:
-        """Remember the costliest label: an argmax that forgets the loss falls below it."""
+        """Remember a label that surely is one of block i, and whether it is the costliest.
+
+        An argmax that forgets the loss falls below that.
+        """
         if loss > self._costliest.get(i, (0.0, None))[0]:
             self._costliest[i] = loss, label
-        if self._hashable and len(self._known) < _KNOWN:
-            self.know(label)
+        if self._hashable:
+            self.know(label, self._returned.setdefault(i, {}))
 
-    def know(self, label: Any) -> None:
-        """Remember a label, of whatever block; those that cannot be told apart fast are not."""
+    def know(self, label: Any, own: dict[Any, None] | None = None) -> None:
+        """Remember a label, of whatever block, and of one block; none that has no hash."""
         try:
-            self._known[label] = None
+            if len(self._known) < _KNOWN:
+                self._known[label] = None
+            if own is not None and len(own) < _RETURNED:
+                own[label] = None
         except TypeError:
             self._hashable = False
 
     def rivals(self, i: int) -> list[Any]:
-        """Labels of block i that an argmax must not fall below."""
+        """The costliest label of block i, if it had any: an argmax must not fall below it."""
         return [self._costliest[i][1]] if i in self._costliest else []
+
+    def returned(self, i: int) -> list[Any]:
+        """Labels of block i that are remembered."""
+        return [*self.rivals(i), *self._returned.get(i, ())]
 
     def compared(self, n_blocks: int) -> np.ndarray:
         """Which blocks are held against these when P is evaluated, others each time."""
