@@ -101,13 +101,17 @@ class Prior:
         return self.root @ w if self.scale is None else self.scale * w
 
     def weights(self, v: np.ndarray) -> np.ndarray:
-        """w = R^-1 max(v, lower)."""
+        """w = R^-1 max(v, lower), in an array of its own."""
+        if self.trivial:
+            return v.astype(np.float64)
         if self.scale is None:
             return scipy.linalg.solve_triangular(self.root, v)
         return np.where(self.bounded, np.maximum(v, 0.0), v) / self.scale
 
     def plane(self, psi: np.ndarray) -> np.ndarray:
         """R^-1' psi."""
+        if self.trivial:
+            return psi
         if self.scale is None:
             return scipy.linalg.solve_triangular(self.root, psi, trans="T")
         return psi / self.scale
