@@ -34,6 +34,7 @@ from taut.result import (
 from taut.snapshots import resume, snapshot_of
 from taut.solvers import Solver
 from taut.solvers.base import Arrays, PassReport
+from taut.stored import check, vector
 
 Callback = Callable[[Record], object]
 
@@ -118,6 +119,7 @@ class Run:
 
     def hot_start(self, start: Arrays) -> None:
         """Begin at the dual point of another solve; under the same weights also at its best w."""
+        check(start, {"best_w": vector(len(self.state.w))})
         same_weights = start[WEIGHTS].tobytes() == self.problem.weight_digest
         self.state.hot_start(start, same_weights)
         U = self.summed_up()
