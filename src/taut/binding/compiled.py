@@ -294,7 +294,7 @@ class CompiledData:
         for i in chosen:
             own = slice(*self.blocks.offsets[i : i + 2])
             found, truth = labels[own], self.blocks.truth[own]
-            certain, rivals = self._rivals(i, found, others.get(len(found), found[None]))
+            certain, rivals = self._rivals(i, found, others[len(found)])
             values = self._values(i, w, np.vstack([found, truth, rivals]))
             if not np.isfinite(values[:2]).all():
                 continue
@@ -316,13 +316,15 @@ class CompiledData:
 
     def _others(self, chosen: list[int], labels: np.ndarray) -> dict[int, np.ndarray]:
         """Truths of some blocks and labels of the chosen ones, each once, by their size."""
-        offsets = self.blocks.offsets
-        some = [(self.blocks.truth, j) for j in self.rng.permutation(self.n_blocks)[:_OTHERS]]
-        rows: dict[int, list[np.ndarray]] = {}
-        for flat, j in [*some, *((labels, j) for j in chosen)]:
-            row = flat[offsets[j] : offsets[j + 1]]
-            rows.setdefault(len(row), []).append(row)
-        return {size: np.unique(same, axis=0) for size, same in rows.items()}
+        offsets, sizes = self.blocks.offsets, np.diff(self.blocks.offsets)
+        some, others = self.rng.permutation(self.n_blocks)[:_OTHERS], {}
+        for size in np.unique(sizes[chosen]).tolist():
+            rows = [
+                flat[offsets[of][sizes[of] == size, None] + np.arange(size)]
+                for flat, of in ((self.blocks.truth, some), (labels, np.array(chosen)))
+            ]
+            others[size] = np.unique(np.vstack(rows), axis=0)
+        return others
 
     def _rivals(self, i: int, found: np.ndarray, others: np.ndarray) -> tuple[bool, np.ndarray]:
         """Labels that block i may have, and whether it surely has them."""
