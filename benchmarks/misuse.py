@@ -91,6 +91,8 @@ def run(cases: list[Case], jobs: int, seconds: float, limit: float) -> dict[Case
                 workers[k] = Worker()
         busy = {worker.pipe: k for k, worker in enumerate(workers) if worker.case is not None}
         if not busy:
+            if pending and now - began < limit:  # the last one was killed just now
+                continue
             break
         for pipe in wait(list(busy), timeout=1.0):
             worker = workers[busy[pipe]]

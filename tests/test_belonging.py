@@ -44,6 +44,7 @@ from taut.checkpoint import CheckpointFile
 from taut.data import Stream, open_shards, write_shards
 from taut.errors import InvalidData, InvalidFile
 from taut.solvers import DualCoordinate, MultiSample, OneSlack, OnlineCache, Subgradient
+from taut.structures import Scalar
 
 C = 0.7
 
@@ -358,6 +359,18 @@ def test_the_prior_counts():
         solve(other, start=result.state)
     with pytest.raises(InvalidData, match="another structure and another prior and other data"):
         solve(other, start={})
+
+
+@pytest.mark.parametrize(
+    "edit", [lambda w: w[:-1], lambda w: np.append(w, 0.0), lambda w: w * np.nan]
+)
+def test_start_whose_weights_are_none_is_refused(edit):
+    X, y = np.random.default_rng(0).normal(size=(8, 3)), np.arange(8) % 2 * 2.0 - 1.0
+    problem = Problem(Scalar(), X, y, C=C)
+    state = solve(problem, tol=1e-3, random_state=0).state
+    for other in (problem, problem.with_factor(3.0 * C)):
+        with pytest.raises(InvalidData, match="best_w has"):
+            solve(other, start=state | {"best_w": edit(state["best_w"])})
 
 
 # Bounds are computed again

@@ -19,7 +19,7 @@ LAYERS = [
     ["checks", "digest", "notices", "stored"],
     ["_compile_errors", "files", "interrupts", "progress", "result"],
     ["_jit", "_lanes", "advice", "spaces"],
-    ["enclosure", "label_rows", "xorshift"],
+    ["checksum", "enclosure", "label_rows", "xorshift"],
     ["_linalg", "inner_products", "m_best", "marginals", "planes", "quadratic"],
     ["data", "centre", "plane_steps"],
     ["metrics"],

@@ -240,9 +240,13 @@ def _dispatcher(function: Callable) -> Any:
 
 
 @functools.cache
-def helper(function: Callable, allocates: bool = False) -> Callable:
-    """Compile `function` as a part of compiled functions that call it; Python cannot."""
-    return numba.njit(**_OPTIONS, **_INSIDE, _nrt=allocates)(_renamed(function, "a" * allocates))
+def helper(function: Callable, allocates: bool = False, bounded: bool = False) -> Callable:
+    """Compile `function` as a part of compiled functions that call it; Python cannot.
+
+    Where it is `bounded`, an index outside an array raises an IndexError.
+    """
+    options = _OPTIONS | {"boundscheck": bounded, "_nrt": allocates}
+    return numba.njit(**options, **_INSIDE)(_renamed(function, "a" * allocates + "b" * bounded))
 
 
 def view(function: Callable) -> Callable:
@@ -251,9 +255,11 @@ def view(function: Callable) -> Callable:
 
 
 @functools.cache
-def specialise(make: Callable, oracles: Any, allocates: bool = False) -> Callable:
+def specialise(
+    make: Callable, oracles: Any, allocates: bool = False, bounded: bool = False
+) -> Callable:
     """The kernel that `make` builds around the oracles, a named tuple; None stays None."""
-    inside = (oracle and helper(oracle, allocates) for oracle in oracles)
+    inside = (oracle and helper(oracle, allocates, bounded) for oracle in oracles)
     dispatcher = _dispatcher(_renamed(make(type(oracles)(*inside))))
     # The dispatcher looks this method up when it is called with types that it has not seen yet.
     compile_for = dispatcher._compile_for_args

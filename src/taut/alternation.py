@@ -37,8 +37,19 @@ from taut.interrupts import catch_interrupt, closing_all
 from taut.loop import Callback
 from taut.notices import one_of_each_kind
 from taut.problem import Belonging, Problem
+from taut.progress import looks_on
 from taut.regularizer import Regularizer
-from taut.result import Certificate, History, Record, Result, Round, Rounds, Status, relative
+from taut.result import (
+    OVER_RETURNED,
+    Certificate,
+    History,
+    Record,
+    Result,
+    Round,
+    Rounds,
+    Status,
+    relative,
+)
 from taut.solvers import Solver
 from taut.solving import fingerprint_of, solve
 from taut.stored import Stored, check, check_size, number, restore_generator
@@ -249,6 +260,17 @@ def alternate(
     return run.result(status)
 
 
+class _Counting:
+    """A callback for records that are counted in another way."""
+
+    def __init__(self, callback: Callback, counted: Callable[[Record], Record]) -> None:
+        self.callback, self.counted = callback, counted
+        self.changes_nothing = looks_on(callback)
+
+    def __call__(self, record: Record) -> object:
+        return self.callback(self.counted(record))
+
+
 class _Alternation:
     """The best w so far, the convex problem at it, and what led there."""
 
@@ -293,7 +315,7 @@ class _Alternation:
 
     def counting_on(self, callback: Callback) -> Callback:
         """The callback without its `close`, which is for the end of the last round."""
-        return lambda record: callback(self.counted_on(record))
+        return _Counting(callback, self.counted_on)
 
     def take(self, result: Result, began: float) -> None:
         """Accept a round's w unless it is worse than the one before."""
@@ -363,14 +385,16 @@ class _Alternation:
             rounding=relative(primal, primal, self.certificate.rounding),
             advice=self.advice,
         )
+        over = OVER_RETURNED if self.certificate.of.endswith(OVER_RETURNED) else ""
         certificate = replace(
             self.certificate,
             status=status,
-            message=f"{message} The bounds are those of {CONVEX_PART}, not of the latent one.",
+            message=f"{message} The bounds are those of {CONVEX_PART}{over}, not of the latent "
+            "one.",
             oracle_calls=self.oracle_calls,
             passes=len(self.history),
             seconds=self.seconds,
-            of=CONVEX_PART,
+            of=CONVEX_PART + over,
             compile_seconds=compile_seconds() - self.compiled,
         )
         return LatentResult(self.w, certificate, self.history, self.rounds)

@@ -13,12 +13,14 @@ import numpy as np
 from taut._jit import clock, compile_seconds, kernel
 from taut._lanes import aligned_zeros
 from taut.advice import advice
+from taut.binding import Doubt
 from taut.centre import MovingCentre
 from taut.checkpoint import CheckpointFile
 from taut.errors import CrossedBounds, InvalidData
 from taut.interrupts import catch_interrupt
 from taut.problem import Belonging, Problem
 from taut.result import (
+    OVER_RETURNED,
     THE_OBJECTIVE,
     Certificate,
     DualPoint,
@@ -32,6 +34,7 @@ from taut.result import (
 from taut.snapshots import resume, snapshot_of
 from taut.solvers import Solver
 from taut.solvers.base import Arrays, PassReport
+from taut.stored import check, vector
 
 Callback = Callable[[Record], object]
 
@@ -104,6 +107,7 @@ class Run:
         self.best_dual = -math.inf
         self.primal_rounding = self.dual_rounding = 0.0  # how far it may have moved the two
         self.verified_gap = math.inf
+        self.doubt: Doubt | None = None  # about the primal
         self.fruitless = 0
         self.least_gap, self.stagnant = math.inf, 0
 
@@ -115,6 +119,7 @@ class Run:
 
     def hot_start(self, start: Arrays) -> None:
         """Begin at the dual point of another solve; under the same weights also at its best w."""
+        check(start, {"best_w": vector(len(self.state.w))})
         same_weights = start[WEIGHTS].tobytes() == self.problem.weight_digest
         self.state.hot_start(start, same_weights)
         U = self.summed_up()
@@ -185,6 +190,9 @@ class Run:
                 hopeless = self.relative_rounding > max(self.tol, _PRECISION)
                 stalled = hopeless and status in _LIMITS
                 status = self.verdict() or (Status.STALLED if stalled else status)
+            if self.problem.repeatable:
+                assert self.best_w is not None
+                self.doubt = self.problem.closing_audit(self.wide(self.best_w))
         self.seconds = clock() - began
         return status
 
@@ -418,8 +426,12 @@ class Run:
             advice=what_to_do,
         )  # fmt: skip
         of = getattr(self.problem.structure, "certifies", THE_OBJECTIVE)
+        if self.doubt is not None:
+            of += OVER_RETURNED
         if of != THE_OBJECTIVE:
             message += f" The bounds are those of {of}."
+        if self.doubt is not None:
+            message += f" {self.doubt}."
         certificate = Certificate(
             primal, dual, self.penalty, self.problem.repeatable, status, message, self.oracle_calls,
             self.iteration, self.seconds, peak_memory(), of, self.rounding,

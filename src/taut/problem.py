@@ -15,14 +15,15 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from taut.binding import CompiledData, PythonData, bind
+from taut.binding import CompiledData, Doubt, PythonData, bind
+from taut.checksum import arrays_in, checksum
 from taut.data.arrays import LARGEST
 from taut.data.weights import check_sample_weight
 from taut.digest import Digest, digest_of
 from taut.errors import InvalidData
 from taut.quadratic import Quadratic
 from taut.regularizer import Prior, Regularizer
-from taut.structures.base import CompiledStructure, Structure
+from taut.structures.base import CompiledStructure, Structure, is_users
 
 _SLIGHT = 1e-3  # part of tol below which rounding need not be known closely
 
@@ -236,6 +237,19 @@ class Problem:
             n += data.n_blocks
         # Where all hinges are zero at the prior mean, the objective is at its least.
         return Bound(value, rounding_of(magnitude, n) if value > 0.0 else 0.0)
+
+    def checksum(self) -> bytes:
+        """Tells data in memory from others, as far as they are arrays; as fast as they are read."""
+        own = () if isinstance(self.data, PythonData) else arrays_in((self.X, self.y))
+        users = own if is_users(self.structure) else ()
+        return checksum([*self.data.watched(), *users, self.block_weight])
+
+    def closing_audit(self, v: np.ndarray) -> Doubt | None:
+        """Hold a user's argmax at the final v against labels of many kinds.
+
+        Returns what is doubtful about the upper bound, if anything is.
+        """
+        return self.data.closing_audit(v)
 
     def bound(self) -> Generator[tuple[CompiledData | PythonData, np.ndarray]]:
         """The blocks with their weights C_i, part by part; valid until the next is asked for."""

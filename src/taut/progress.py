@@ -12,7 +12,7 @@ import threading
 import time
 import weakref
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,6 +24,7 @@ __all__ = [
     "WalkLine",
     "WalkRecord",
     "announce",
+    "looks_on",
     "newest",
     "progress_line",
     "walk_line",
@@ -142,6 +143,8 @@ class Line(ABC, Generic[News]):
     console : rich.console.Console, optional
         Where to draw; standard error by default.
     """
+
+    changes_nothing = True
 
     def __init__(
         self, *, title: str = "taut", visible: bool = True, console: Console | None = None
@@ -266,6 +269,11 @@ class WalkLine(Line[WalkRecord]):
             no_wrap=True,
             overflow="crop",
         )
+
+
+def looks_on(callback: Any) -> bool:
+    """Whether a callback is known to change no data."""
+    return getattr(callback, "changes_nothing", False) is True
 
 
 def progress_line(verbose: int, tol: float, title: str = "taut") -> ProgressLine:

@@ -88,33 +88,30 @@ class Prior:
         self.bounded = bounded
         self.scale = scale
         self.root = root
+        # Whether R is not the identity, and whether oracles may read v itself
+        self.rescales = scale is None or bool((scale != 1.0).any())
+        self.trivial = not (self.rescales or bool(bounded.any()))
 
     def check(self, n: int) -> Prior:
         """Itself: where many data are bound to one prior, it is checked once."""
         return self
-
-    @property
-    def rescales(self) -> bool:
-        """Whether R is not the identity."""
-        return self.scale is None or bool((self.scale != 1.0).any())
-
-    @property
-    def trivial(self) -> bool:
-        """Whether oracles may read v itself."""
-        return not (self.rescales or self.bounded.any())
 
     def scaled(self, w: np.ndarray) -> np.ndarray:
         """v = R w."""
         return self.root @ w if self.scale is None else self.scale * w
 
     def weights(self, v: np.ndarray) -> np.ndarray:
-        """w = R^-1 max(v, lower)."""
+        """w = R^-1 max(v, lower), in an array of its own."""
+        if self.trivial:
+            return v.astype(np.float64)
         if self.scale is None:
             return scipy.linalg.solve_triangular(self.root, v)
         return np.where(self.bounded, np.maximum(v, 0.0), v) / self.scale
 
     def plane(self, psi: np.ndarray) -> np.ndarray:
         """R^-1' psi."""
+        if self.trivial:
+            return psi
         if self.scale is None:
             return scipy.linalg.solve_triangular(self.root, psi, trans="T")
         return psi / self.scale

@@ -16,6 +16,9 @@ from taut.stored import check_types, require
 
 #: What a certificate is about unless it says otherwise.
 THE_OBJECTIVE = "the objective"
+#: What follows the name of an objective whose labels are known from an argmax alone, where labels
+#: of other examples would make it higher.
+OVER_RETURNED = ", over the labels that argmax returns"
 
 
 class Status(enum.Enum):

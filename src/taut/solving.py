@@ -16,6 +16,7 @@ from taut.errors import InvalidData
 from taut.interrupts import closing_all
 from taut.loop import DIGEST, Callback, Run
 from taut.problem import Belonging, Problem
+from taut.progress import looks_on
 from taut.result import Result
 from taut.solvers import DualCoordinate, OnlineCache, Solver
 from taut.solvers.base import Arrays
@@ -103,7 +104,15 @@ def solve(
             stack.enter_context(file)
             file.resume(run)
         stack.enter_context(closing_all(callbacks))
+        # Streams are compared with their first reading whoever looks on.
+        meddled = problem.in_memory and not all(map(looks_on, callbacks))
+        before = problem.checksum() if meddled else b""
         status = run.go(max_iter if problem.repeatable else 1, time_limit, callbacks, file)
+        if meddled and problem.checksum() != before:
+            raise InvalidData(
+                "X or y, or an array of the structure, has changed while the fit ran, so that its "
+                "bounds belong to no problem: let callbacks, and other threads, work on copies"
+            )
     return run.result(status)
 
 

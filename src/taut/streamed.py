@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from taut.binding import CompiledData, PythonData, Room, bind
+from taut.binding import CompiledData, Doubt, PythonData, Room, bind
 from taut.data.chunks import Chunk
 from taut.data.held import Held, as_chunk
 from taut.data.source import Source
@@ -170,6 +170,12 @@ class StreamedProblem(Problem):
         with closing(self.parts()) as parts:
             for _chunk, part in parts:
                 yield part.data, part.weight
+
+    def closing_audit(self, v: np.ndarray) -> Doubt | None:
+        """The same with the blocks of the first chunk."""
+        head = self.bind(self.source.head).data
+        head.remember(self.answers, self.source.head.number)
+        return head.closing_audit(v)
 
     def n_changed(self, other: StreamedProblem) -> int:
         """Blocks whose truth is another in a problem of the same source, by one reading."""

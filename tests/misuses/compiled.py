@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 import taut
-from misuses.judge import Objective, Verdict, judged, with_label
+from misuses.judge import Labels, Objective, Verdict, judged, with_label
 from misuses.tasks import SOLVERS, Control, chosen, random_cost
 from taut import CompiledStructure
 from taut.structures import Blocks
@@ -28,15 +28,23 @@ NUMBER = {name: k for k, name in enumerate(FAULTS)}
 class CompiledTable(CompiledStructure):
     """Labels 0..K-1 with features of their own and a table of losses; data[4] is the fault."""
 
-    def __init__(self, cost: np.ndarray, fault: str) -> None:
+    def __init__(self, cost: np.ndarray, fault: str, n: int = 0) -> None:
         self.cost, self.fault = cost, fault
+        self.returned = np.zeros((n, len(cost) + 1), dtype=np.int8)  # whether, by block and label
 
     def encode(self, X, y=None):
         n, K = len(X), len(self.cost)
         truth = np.zeros(n, np.int32) if y is None else np.asarray(y, np.int32)
         calls = np.zeros(1)
         return Blocks(
-            data=(np.array(X, dtype=np.float64), truth, self.cost, calls, NUMBER[self.fault]),
+            data=(
+                np.array(X, dtype=np.float64),
+                truth,
+                self.cost,
+                calls,
+                NUMBER[self.fault],
+                self.returned,
+            ),
             n_features=X.shape[1] * K,
             offsets=np.arange(n + 1),
             truth=truth,
@@ -48,7 +56,7 @@ class CompiledTable(CompiledStructure):
 
     @staticmethod
     def pull(data, i, w, work):
-        X, _truth, cost, _calls, fault = data
+        X, _truth, cost, _calls, fault, _returned = data
         K, d = cost.shape[0], X.shape[1]
         if fault == 21 and work[K] == 1.0:  # work_kept: the scores of the block before
             return
@@ -75,7 +83,7 @@ class CompiledTable(CompiledStructure):
 
     @staticmethod
     def loss(data, i, label):
-        _X, truth, cost, calls, fault = data
+        _X, truth, cost, calls, fault, _returned = data
         k, t = label[0], truth[i]
         if k >= cost.shape[0]:
             return 5.0
@@ -95,7 +103,7 @@ class CompiledTable(CompiledStructure):
 
     @staticmethod
     def argmax(data, i, work, loss_weight, label):
-        X, truth, cost, calls, fault = data
+        X, truth, cost, calls, fault, returned = data
         K, t = cost.shape[0], truth[i]
         factor = loss_weight
         if fault == 1 or (fault == 2 and X[i, 0] > 0.0):  # forgets_loss
@@ -122,6 +130,7 @@ class CompiledTable(CompiledStructure):
         if fault == 15 and loss_weight > 0.0 and X[i, 0] > 0.5:  # out_of_range
             label[0] = K
             best = 5.0
+        returned[i, label[0]] = 1
         if fault == 6:  # value_too_low
             best -= 0.3
         if fault == 7:  # value_too_high
@@ -134,7 +143,7 @@ class CompiledTable(CompiledStructure):
 
     @staticmethod
     def add_features(data, i, labels, scales, w):
-        X, _truth, cost, _calls, fault = data
+        X, _truth, cost, _calls, fault, _returned = data
         d = X.shape[1]
         for q in range(scales.shape[0]):
             k = labels[q, 0]
@@ -153,7 +162,7 @@ class TableWithInner(CompiledTable):
 
     @staticmethod
     def inner(data, i, a, b):
-        X, _truth, _cost, _calls, fault = data
+        X, _truth, _cost, _calls, fault, _returned = data
         total = 0.0
         if a[0] == b[0]:
             for j in range(X.shape[1]):
@@ -178,8 +187,9 @@ def run(rng: np.random.Generator, few: bool, control: Control) -> Verdict:
     control.note = f"{fault}: {solver} {kind.__name__} n={n} d={d} K={K} C={C:.3g} tol={tol:g}"
     # Inner products that are off make steps wrong, not bounds.
     control.expected = fault == "none"
+    structure = kind(cost, fault, n)
     model = taut.StructuredSVM(
-        kind(cost, fault), C=C, tol=tol, max_iter=200, random_state=0, solver=SOLVERS[solver]()
+        structure, C=C, tol=tol, max_iter=200, random_state=0, solver=SOLVERS[solver]()
     ).fit(X, y)
     phi = [np.kron(np.eye(K), x) for x in X]
     psi = [p[t] - p for p, t in zip(phi, y)]
@@ -191,4 +201,6 @@ def run(rng: np.random.Generator, few: bool, control: Control) -> Verdict:
         objectives.append(
             with_label(objectives[0], X[:, 0] > 0.5, 5.0, [p[t] for p, t in zip(phi, y)])
         )
-    return judged(model, np.asarray(model.coef_), objectives, tol, control.note)
+    own = [{int(t), *np.flatnonzero(row)} for t, row in zip(y, structure.returned)]
+    labels = Labels(own, set().union(*own))
+    return judged(model, np.asarray(model.coef_), objectives, tol, control.note, labels)

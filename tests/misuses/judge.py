@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -174,11 +174,44 @@ class Verdict:
     note: str = ""
 
 
+@dataclass(frozen=True)
+class Labels:
+    """What a fit could know about the labels 0, 1, ... of a user's structure.
+
+    `returned[i]` are those that the argmax returned for block i, and its truth. `known` are those
+    that are listed, the truth of any block, or were returned for any: a label outside of it does
+    not exist for anybody but the judge.
+    """
+
+    returned: Sequence[set[int]]
+    known: set[int]
+
+    def over_returned(self, objective: Objective) -> Objective:
+        """The objective over the labels that each block's argmax returns."""
+        return self._over(objective, self.returned)
+
+    def over_known(self, objective: Objective) -> Objective:
+        """The objective without labels that nobody knows."""
+        return self._over(objective, [self.known] * len(objective.psi))
+
+    @staticmethod
+    def _over(objective: Objective, labels: Sequence[set[int]]) -> Objective:
+        rows = [sorted(k for k in own if k < len(p)) for own, p in zip(labels, objective.psi)]
+        return replace(
+            objective,
+            psi=[p[own] for p, own in zip(objective.psi, rows)],
+            losses=[c[own] for c, own in zip(objective.losses, rows)],
+            _best=None,
+        )
+
+
 KINDS = (
     "control",  # nothing was wrong, and the certificate was recomputed
     "true",  # something was changed, and the certificate is true of what it is now
     "refused",  # by an exception of the library, or by the user's own code
     "estimate",  # `exact` is False
+    "over returned",  # it says that it is that of the labels that argmax returns, and is
+    "unknown label",  # true but for a label neither listed, nor a truth, nor ever returned
     "FALSE",
     "control refused",  # nothing was wrong, and it was refused
     "foreign",  # an exception that is not the library's
@@ -222,15 +255,29 @@ def fault(
 
 
 def judged(
-    model: Any, w: np.ndarray, objectives: list[Objective], tol: float, note: str
+    model: Any,
+    w: np.ndarray,
+    objectives: list[Objective],
+    tol: float,
+    note: str,
+    labels: Labels | None = None,
 ) -> Verdict:
-    """The verdict on a model: true if it is right for one of the objectives that may be meant."""
+    """The verdict on a model: true if it is right for one of the objectives that may be meant.
+
+    Where `labels` are given, one that is not may still be right for fewer labels.
+    """
     certificate = model.certificate_
     if not certificate.exact:
         return Verdict("estimate", note)
     faults = [fault(certificate, w, objective, tol, model.history_) for objective in objectives]
     if None in faults:
         return Verdict("true", note)
+    if labels is not None:
+        restricted = certificate.of.endswith("over the labels that argmax returns")
+        fewer = labels.over_returned if restricted else labels.over_known
+        for objective in map(fewer, objectives):
+            if fault(certificate, w, objective, tol, model.history_) is None:
+                return Verdict("over returned" if restricted else "unknown label", note)
     found = "; or ".join(dict.fromkeys(map(str, faults)))
     return Verdict("FALSE", f"{note}: {found} [{certificate.status.name}]")
 

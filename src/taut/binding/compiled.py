@@ -10,9 +10,9 @@ import numpy as np
 
 from taut._jit import specialise
 from taut._lanes import aligned_zeros
+from taut.binding.audits import Auditor
 from taut.binding.kernels import (
     make_argmaxes,
-    make_audit,
     make_completions,
     make_hinge_sum,
     make_hinges,
@@ -20,8 +20,8 @@ from taut.binding.kernels import (
     make_prediction_losses,
     make_worst_planes,
 )
+from taut.binding.other_labels import Doubt
 from taut.binding.threads import in_threads, numbered_ranges
-from taut.binding.witness import audited
 from taut.errors import InvalidStructure, MissingOracle
 from taut.inner_products import ProductRoom
 from taut.m_best import best_labels, candidates
@@ -30,7 +30,6 @@ from taut.regularizer import FEW_LABELS, Prior, Regularizer, curvature_rises, th
 from taut.spaces.scaling import ScaledSpace
 from taut.structures.base import Blocks, CompiledStructure, Oracles, is_users
 
-_AUDITED = 64  # blocks of which the argmax is looked at more closely, at least
 _RUNS, _RUN = 2, 1024  # runs of blocks whose sizes stand for those of more blocks
 _MEASURED = 128  # blocks among which the longest features are looked for
 _LONGER = 2.0  # how many times longer those of other blocks and labels are, at most
@@ -146,6 +145,10 @@ class CompiledData:
             else:
                 yield np.asarray(item)
 
+    def watched(self) -> Iterator[np.ndarray]:
+        """What must not change while a fit runs; a user's structure may count in its own arrays."""
+        return iter(()) if is_users(self.structure) else self.arrays()
+
     def doubt_argmax(self, i: int) -> None:
         """A label of block i was known that beats the argmax: refuse it from a user's structure.
 
@@ -206,7 +209,7 @@ class CompiledData:
         """
         value = self._hinge_sum(v, weight, n_jobs)
         if is_users(self.structure):
-            self.audit(v)
+            Auditor(self, self.rng).audit(v)
         weights = v if self.prior.trivial else self.pad(self.prior.weights(self.unpad(v)))
         norm = float(np.linalg.norm(weights))
         if self._longest is None:
@@ -257,21 +260,13 @@ class CompiledData:
         )  # fmt: skip
         return out
 
-    def audit(self, v: np.ndarray) -> None:
-        """Refuse an argmax that is not what it must be on some blocks."""
-        blocks, doubts = self.blocks, np.zeros(1, dtype=np.int64)
-        self.kernel(make_audit)(
-            self.space(v.dtype), blocks.data, blocks.offsets, blocks.truth, v,
-            aligned_zeros(blocks.work_size, v.dtype), audited(self.n_blocks, self.rng, _AUDITED),
-            np.array([1.0, 0.0, 0.5, 2.0, 100.0]), np.empty(blocks.label_size, dtype=np.int32),
-            doubts,
-        )  # fmt: skip
-        if doubts[0]:
-            raise InvalidStructure(
-                f"{type(self.structure).__name__}.argmax of block {doubts[0] - 1} returns another "
-                "value than score + loss_weight * loss of its label, or less than that of another "
-                "one: return the highest, and its label; taut.check_structure tests it"
-            )
+    def closing_audit(self, v: np.ndarray) -> Doubt | None:
+        """Hold the argmax of some blocks at the final v against all labels that there are to try.
+
+        Labels that surely are a block's own refuse an argmax that they beat. Those of other blocks
+        refuse it where it returns them at other weights; otherwise they leave a doubt.
+        """
+        return Auditor(self, self.rng).closing(v) if is_users(self.structure) else None
 
     def remember(self, memory: dict[int, Any], number: int) -> None:
         """Go on with the memory of a chunk of this number, if there is any: which were audited."""

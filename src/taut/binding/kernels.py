@@ -111,6 +111,30 @@ def make_audit(oracles):
     return audit
 
 
+def make_values(oracles):
+    """Scores with losses of labels that an argmax need not have found."""
+    pull, score, loss_of = oracles.pull, oracles.score, oracles.loss
+
+    def values(data, i, w, work, labels, out):
+        """out[q] = score + loss of each label of block i."""
+        pull(data, i, w, work)
+        for q in range(labels.shape[0]):
+            out[q] = score(data, i, work, labels[q]) + loss_of(data, i, labels[q])
+
+    return values
+
+
+def make_differences(oracles):
+    """Features of labels, added up."""
+    add_features = oracles.add_features
+
+    def differences(data, i, labels, scales, w):
+        """Add sum_q scales[q] phi(labels[q]) of block i to w."""
+        add_features(data, i, labels, scales, w)
+
+    return differences
+
+
 def make_worst_planes(oracles):
     """The sum of the planes of highest violation."""
     pull, argmax, score = oracles.pull, oracles.argmax, oracles.score

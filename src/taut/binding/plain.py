@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
+import warnings
+from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from taut.binding.other_labels import Doubt, favouring, worse
 from taut.binding.witness import Witness, audited
+from taut.checksum import arrays_in
 from taut.data.arrays import LARGEST
 from taut.errors import InvalidData, InvalidStructure
 from taut.regularizer import Prior, Regularizer
-from taut.structures.base import Structure, bounded_argmax
+from taut.structures._examples import same
+from taut.structures.base import Structure, bounded_argmax, is_users
+
+_CLOSELY, _CLOSELY_SHARE = 16, 16  # blocks that are looked at more closely in the end
+_PREDICTED = 8  # of which the prediction is asked for
+_DOUBTS = 2  # labels that may beat the argmax, of which it is found out whether it returns them
 
 
 def plain(data: Any) -> Any:
     """Data as it is indexed by number: a data frame is by name."""
     return data.to_numpy() if hasattr(data, "to_numpy") else data
+
+
+class _Answers(NamedTuple):
+    """The largest violations of all blocks at a point, and the sizes of their terms."""
+
+    point: np.ndarray
+    values: np.ndarray
+    sizes: np.ndarray
 
 
 class PythonData:
@@ -44,7 +61,9 @@ class PythonData:
             return
         self.n_features = self.size = self.reads = len(self.features(0, self.truth[0]))
         self.prior = (regularizer or Regularizer()).check(self.n_features)
+        self.watches = is_users(structure)
         self.witness = Witness(structure, self.n_blocks, self.n_features)
+        self._answers: deque[_Answers] = deque(maxlen=2)  # of w and of an average of it
 
     @staticmethod
     def pad(w: np.ndarray) -> np.ndarray:
@@ -57,6 +76,11 @@ class PythonData:
         """The features of the truths."""
         for i in range(self.n_blocks):
             yield self.features(i, self.truth[i])
+
+    def watched(self) -> Iterator[np.ndarray]:
+        """What must not change while a fit runs: the arrays that examples and truths consist of."""
+        yield from arrays_in(list(self.X))
+        yield from arrays_in(list(self.truth))
 
     def content(self) -> Iterator[Any]:
         """The examples, their truths and the features of these, for a digest."""
@@ -78,7 +102,7 @@ class PythonData:
                 f"values for label {label!r}, {self.n_features} for the truth of example 0: return "
                 "arrays of one length"
             )
-        if not (np.abs(features) <= LARGEST).all():
+        if not np.abs(features).max(initial=0.0) <= LARGEST:
             raise InvalidData(
                 f"{type(self.structure).__name__}.features of example {i} contains NaN, infinity "
                 f"or numbers beyond {LARGEST:g}: check the example, and what features makes of it"
@@ -164,16 +188,21 @@ class PythonData:
 
     def _evaluated(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The hinges, and the summed sizes of the terms of the scores behind them."""
-        point = self.point(w)
+        point, reach = self.point(w), np.abs(self.point(w))
         values, sizes = np.empty((2, self.n_blocks))
+        compared = self.witness.compared(self.n_blocks) & self.watches
         for i in range(self.n_blocks):
-            rivals = self.witness.rivals(i)
-            psi, loss, error = self.worst(i, w)
-            values[i], sizes[i] = loss - psi @ point + error, np.abs(psi) @ np.abs(point)
-            self._compare(i, point, values[i], sizes[i], rivals)
-        for i in audited(self.n_blocks, self.witness.rng).tolist():
-            others = [*self.predict_one(i, w), *self.witness.listed(self.X[i])]
-            self._compare(i, point, values[i], sizes[i], others)
+            rivals = self.witness.rivals(i) if compared[i] else []
+            label, error = self.worst_label(i, w)
+            (psi, loss), *others = self.planes(i, [label, *rivals])
+            values[i], sizes[i] = loss - psi @ point + error, np.abs(psi) @ reach
+            best = max((0.0, *(loss - psi @ point for psi, loss in others)))
+            self.witness.check_best(i, values[i], sizes[i], best)
+        if self.watches:
+            for i in audited(self.n_blocks, self.witness.rng).tolist():
+                others = [*self.predict_one(i, w), *self.witness.listed(self.X[i])]
+                self._compare(i, point, values[i], sizes[i], others)
+        self._answers.append(_Answers(w.copy(), values, sizes.copy()))
         # Where the truth is best, the scores of others were about as large as its own.
         satisfied = sizes == 0.0
         norm = np.linalg.norm(self.prior.weights(w))
@@ -186,6 +215,74 @@ class PythonData:
         """Refuse an argmax of block i that is worse than other labels."""
         for psi, loss in self.planes(i, rivals):
             self.witness.check_best(i, value, size, loss - psi @ point)
+
+    def closing_audit(self, v: np.ndarray) -> Doubt | None:
+        """Hold the argmax of some blocks at the final v against all labels that there are to try.
+
+        Labels that surely are a block's own refuse an argmax that they beat. Those of other blocks
+        refuse it where it returns them at other weights; otherwise they leave a doubt.
+        """
+        if not self.watches:
+            return None
+        doubt, open_doubts = None, 0
+        others, point = self.witness.others(self.truth), self.point(v)
+        chosen = audited(self.n_blocks, self.witness.rng, _CLOSELY, _CLOSELY_SHARE).tolist()
+        for number, i in enumerate(chosen):
+            right, (value, size) = self._right(i), self._answer(i, v, point)
+            own = [*self.witness.returned(i), *self.witness.listed(self.X[i])]
+            predicted = self.predict_one(i, v) if number < _PREDICTED else []
+            self._compare(i, point, value, size, [*own, *predicted])
+            for label in self.witness.strangers(self.truth[i], others):
+                rival = self._stranger(i, right, label, point)
+                if rival is None or not self.witness.beats(value, size + rival[1], rival[0]):
+                    continue
+                if self.witness.lists(self.X[i], label) or self._returns(i, label, v):
+                    self.witness.check_best(i, value, size, rival[0])
+                name = type(self.structure).__name__
+                doubt = worse(doubt, Doubt(name, i, repr(label), rival[0] - value))
+                open_doubts += 1
+                if open_doubts == _DOUBTS:
+                    return doubt
+        return doubt
+
+    def _answer(self, i: int, v: np.ndarray, point: np.ndarray) -> tuple[float, float]:
+        """The largest violation of block i at v and the size of its terms, if possible as known."""
+        for known in self._answers:
+            if np.array_equal(known.point, v):
+                return known.values[i], known.sizes[i]
+        psi, loss, error = self.worst(i, v)
+        return loss - psi @ point + error, np.abs(psi) @ np.abs(point)
+
+    def _stranger(
+        self, i: int, right: np.ndarray, label: Any, point: np.ndarray
+    ) -> tuple[float, float] | None:
+        """The violation of what may be no label of block i, with the size of its terms.
+
+        None where the structure cannot say; `right` are the features of the truth.
+        """
+        try:
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                psi = self.prior.plane(right - self.features(i, label))
+                return self.loss(i, label) - psi @ point, np.abs(psi) @ np.abs(point)
+        except Exception:
+            return None
+
+    def _returns(self, i: int, label: Any, v: np.ndarray) -> bool:
+        """Whether the oracle returns a label for block i at weights that favour it."""
+        found, _error = self.worst_label(i, v)
+        loss = self.loss(i, label) + self.loss(i, found)
+        for other in (found, self.truth[i]):
+            w = favouring(self.features(i, label), self.features(i, other), loss)
+            w = np.where(self.prior.bounded, np.maximum(w, 0.0), w)
+            for truth in ((self.truth[i],), ()):
+                try:
+                    answer = bounded_argmax(self.structure, self.X[i], w, *truth)[0]
+                except Exception:
+                    continue
+                if same(answer, label):
+                    return True
+        return False
 
     def add_worst(
         self,

@@ -15,7 +15,7 @@ from taut.structures._plain_examples import PlainExample
 from taut.structures.base import is_users
 from taut.structures.check import check_laws
 
-_EXAMPLES = 4
+_EXAMPLES = 2
 _COMPILED_EXAMPLES = 12  # which take less time
 _SEARCHES = 3  # random weights that candidates are found under, where nobody lists them
 _LISTED = 32  # candidates, where somebody does
@@ -48,6 +48,9 @@ def _examples(data: CompiledData | PythonData, rng: np.random.Generator) -> Iter
         example.searches, example.most_listed = _SEARCHES, _MOST_LISTED
         example.nonneg = data.pad(data.prior.bounded.astype(float)) > 0.0
         yield example
+        if isinstance(data, PythonData):
+            for label in example.labels:
+                data.witness.know(label)
 
 
 def _some(structure: Any, rng: np.random.Generator) -> Callable[[Any], list[Any]] | None:

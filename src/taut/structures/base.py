@@ -399,6 +399,16 @@ class CompiledStructure(ABC):
             "return an int32 array of shape (n_labels, label size)"
         )
 
+    @property
+    def lists_labels(self) -> bool:
+        """Whether there are `all_labels`."""
+        return type(self).all_labels is not CompiledStructure.all_labels
+
+    def knows_labels(self, blocks: Blocks) -> bool:
+        """Whether `valid_labels` tells which labels a block has, rather than trusting them."""
+        asked = type(self).valid_labels is not CompiledStructure.valid_labels
+        return asked or blocks.n_labels > 0 or self.lists_labels
+
     def valid_labels(self, blocks: Blocks, owner: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Which labels, given one after the other, are labels that the blocks `owner` may have.
 
@@ -410,7 +420,7 @@ class CompiledStructure(ABC):
         if blocks.n_labels:
             inside = (labels >= 0) & (labels < blocks.n_labels)
             return np.logical_and.reduceat(inside, np.cumsum(sizes) - sizes)
-        if type(self).all_labels is not CompiledStructure.all_labels:
+        if self.lists_labels:
             known = np.asarray(self.all_labels, dtype=labels.dtype)
             rows = labels.reshape(-1, known.shape[1])
             return np.isin(_as_items(rows), _as_items(known))

@@ -1,0 +1,163 @@
+"""Compiled structures of users, held against labels that they did not choose.
+
+Bounds rest on an argmax that returns the best label. Some blocks are looked at whenever P is
+evaluated, and more of them, with labels from elsewhere (`other_labels`), when a run ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import numpy as np
+
+from taut._jit import specialise
+from taut._lanes import aligned_zeros
+from taut.binding.kernels import (
+    make_argmaxes,
+    make_audit,
+    make_differences,
+    make_hinges,
+    make_values,
+)
+from taut.binding.other_labels import Doubt, favouring, worse
+from taut.binding.witness import audited
+from taut.errors import InvalidStructure
+from taut.structures.base import Oracles
+
+_AUDITED = 64  # blocks of which the argmax is looked at more closely, at least
+_CLOSELY, _CLOSELY_SHARE = 16, 16  # blocks that are looked at more closely in the end
+_OTHERS = 1024  # blocks whose truths are tried there
+_RIVALS = 32  # labels of each
+_DOUBT = 1e-6  # relative excess of a label over the argmax that is no rounding
+_DOUBTS = 2  # labels that may beat the argmax, of which it is found out whether it returns them
+
+
+class Auditor:
+    """Tests of the argmax of data bound to a user's structure, on blocks drawn by `rng`."""
+
+    def __init__(self, data: Any, rng: np.random.Generator) -> None:
+        self.data = data
+        self.rng = rng
+
+    def audit(self, v: np.ndarray) -> None:
+        """Refuse an argmax that is not what it must be on some blocks."""
+        blocks, doubts = self.data.blocks, np.zeros(1, dtype=np.int64)
+        self.data.kernel(make_audit)(
+            self.data.space(v.dtype), blocks.data, blocks.offsets, blocks.truth, v,
+            aligned_zeros(blocks.work_size, v.dtype), audited(self.data.n_blocks, self.rng, _AUDITED),
+            np.array([1.0, 0.0, 0.5, 2.0, 100.0]), np.empty(blocks.label_size, dtype=np.int32),
+            doubts,
+        )  # fmt: skip
+        if doubts[0]:
+            self._refuse_argmax(int(doubts[0]) - 1)
+
+    def _refuse_argmax(self, i: int) -> NoReturn:
+        raise InvalidStructure(
+            f"{type(self.data.structure).__name__}.argmax of block {i} returns another value than "
+            "score + loss_weight * loss of its label, or less than that of another one: return the "
+            "highest, and its label; taut.check_structure tests it"
+        )
+
+    def closing(self, v: np.ndarray) -> Doubt | None:
+        """What is left in doubt when the argmax of some blocks at v is held against all labels."""
+        w = self.data.pad(self.data.prior.weights(self.data.unpad(v)))
+        chosen = audited(self.data.n_blocks, self.rng, _CLOSELY, _CLOSELY_SHARE).tolist()
+        labels, hinges = np.zeros_like(self.data.blocks.truth), np.empty(self.data.n_blocks)
+        work = aligned_zeros(self.data.blocks.work_size, w.dtype)
+        for i in chosen:
+            self.data.own_kernel(make_hinges)(
+                self.data.blocks.data, self.data.blocks.data, self.data.blocks.offsets, self.data.blocks.truth, w, work,
+                1.0, i, i + 1, labels, hinges,
+            )  # fmt: skip
+        doubt, open_doubts, others = None, 0, self._others(chosen, labels)
+        for i in chosen:
+            own = slice(*self.data.blocks.offsets[i : i + 2])
+            found, truth = labels[own], self.data.blocks.truth[own]
+            certain, rivals = self._rivals(i, found, others[len(found)])
+            values = self._values(i, w, np.vstack([found, truth, rivals]))
+            if not np.isfinite(values[:2]).all():
+                continue
+            slack = _DOUBT * (1.0 + np.abs(values[:2]).max() + np.abs(values))
+            excess = np.where(values > values[0] + slack, values - values[0], 0.0)
+            if excess[1] > 0.0 or (certain and excess.any()):
+                self._refuse_argmax(i)
+            if not excess.any():
+                continue
+            rival = rivals[int(excess.argmax()) - 2]
+            if self._returns(i, rival, found):
+                self._refuse_argmax(i)
+            name = type(self.data.structure).__name__
+            doubt = worse(doubt, Doubt(name, i, str(rival.tolist()), float(excess.max())))
+            open_doubts += 1
+            if open_doubts == _DOUBTS:
+                break
+        return doubt
+
+    def _others(self, chosen: list[int], labels: np.ndarray) -> dict[int, np.ndarray]:
+        """Truths of some blocks and labels of the chosen ones, each once, by their size."""
+        offsets, sizes = self.data.blocks.offsets, np.diff(self.data.blocks.offsets)
+        some, others = self.rng.permutation(self.data.n_blocks)[:_OTHERS], {}
+        for size in np.unique(sizes[chosen]).tolist():
+            rows = [
+                flat[offsets[of][sizes[of] == size, None] + np.arange(size)]
+                for flat, of in ((self.data.blocks.truth, some), (labels, np.array(chosen)))
+            ]
+            others[size] = np.unique(np.vstack(rows), axis=0)
+        return others
+
+    def _rivals(self, i: int, found: np.ndarray, others: np.ndarray) -> tuple[bool, np.ndarray]:
+        """Labels that block i may have, and whether it surely has them."""
+        structure, blocks = self.data.structure, self.data.blocks
+        rivals = others[self.rng.permutation(len(others))[: _RIVALS // 2]]
+        if blocks.n_labels:
+            changed = np.repeat(found[None], _RIVALS // 2, axis=0)
+            where = self.rng.integers(len(found), size=len(changed))
+            changed[np.arange(len(changed)), where] = self.rng.integers(
+                blocks.n_labels, size=len(changed)
+            )
+            rivals = np.vstack([rivals, changed])
+        elif structure.lists_labels:
+            listed = np.asarray(structure.all_labels, dtype=np.int32)
+            if listed.shape[1:] == found.shape:
+                some = self.rng.permutation(len(listed))[: _RIVALS // 2]
+                rivals = np.vstack([rivals, listed[some]])
+        if not structure.knows_labels(blocks):
+            return False, rivals
+        return True, rivals[structure.valid_labels(blocks, np.full(len(rivals), i), rivals.ravel())]
+
+    def _values(self, i: int, w: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Score + loss of what may be labels of block i; -inf where an oracle cannot say."""
+        out = np.empty(len(labels))
+        # What a label reads that `pull` has not written is none of its block's potentials.
+        work = np.full(self.data.blocks.work_size, np.nan, dtype=w.dtype)
+        try:
+            self._bounded(make_values)(self.data.blocks.data, i, w, work, labels, out)
+        except Exception:
+            if len(labels) == 1:
+                return np.array([-np.inf])
+            return np.concatenate([self._values(i, w, row[None]) for row in labels])
+        return np.where(np.isnan(out), -np.inf, out)
+
+    def _returns(self, i: int, label: np.ndarray, found: np.ndarray) -> bool:
+        """Whether the argmax returns a label for block i at weights that favour it."""
+        blocks, answer = self.data.blocks, np.empty_like(found)
+        phi = np.zeros((2, self.data.size))
+        for row, part in zip((label, found), phi, strict=True):
+            self._bounded(make_differences)(blocks.data, i, row[None], np.ones(1), part)
+        loss = self._values(i, np.zeros(self.data.size), np.vstack([label, found])).max()
+        w = self.data.unpad(favouring(phi[0], phi[1], float(loss)))
+        w = self.data.pad(np.where(self.data.prior.bounded, np.maximum(w, 0.0), w))
+        labels = np.zeros_like(blocks.truth)
+        self.data.own_kernel(make_argmaxes)(
+            blocks.data, blocks.data, blocks.offsets, w,
+            aligned_zeros(blocks.work_size, w.dtype), i, i + 1, labels,
+        )  # fmt: skip
+        answer[:] = labels[slice(*blocks.offsets[i : i + 2])]
+        return np.array_equal(answer, label)
+
+    def _bounded(self, make: Callable[[Oracles], Callable]) -> Callable:
+        """A kernel for labels that may be none: an index outside an array is an error there."""
+        return specialise(
+            make, self.data.structure.oracles, self.data.structure.allocates, bounded=True
+        )
