@@ -45,8 +45,8 @@ class Auditor:
         blocks, doubts = self.data.blocks, np.zeros(1, dtype=np.int64)
         self.data.kernel(make_audit)(
             self.data.space(v.dtype), blocks.data, blocks.offsets, blocks.truth, v,
-            aligned_zeros(blocks.work_size, v.dtype), audited(self.data.n_blocks, self.rng, _AUDITED),
-            np.array([1.0, 0.0, 0.5, 2.0, 100.0]), np.empty(blocks.label_size, dtype=np.int32),
+            aligned_zeros(blocks.work_size, v.dtype),
+            audited(self.data.n_blocks, self.rng, _AUDITED), np.array([1.0, 0.0, 0.5, 2.0, 100.0]), np.empty(blocks.label_size, dtype=np.int32),
             doubts,
         )  # fmt: skip
         if doubts[0]:
@@ -61,19 +61,19 @@ class Auditor:
 
     def closing(self, v: np.ndarray) -> Doubt | None:
         """What is left in doubt when the argmax of some blocks at v is held against all labels."""
+        blocks = self.data.blocks
         w = self.data.pad(self.data.prior.weights(self.data.unpad(v)))
         chosen = audited(self.data.n_blocks, self.rng, _CLOSELY, _CLOSELY_SHARE).tolist()
-        labels, hinges = np.zeros_like(self.data.blocks.truth), np.empty(self.data.n_blocks)
-        work = aligned_zeros(self.data.blocks.work_size, w.dtype)
+        labels, hinges = np.zeros_like(blocks.truth), np.empty(self.data.n_blocks)
+        work = aligned_zeros(blocks.work_size, w.dtype)
         for i in chosen:
             self.data.own_kernel(make_hinges)(
-                self.data.blocks.data, self.data.blocks.data, self.data.blocks.offsets, self.data.blocks.truth, w, work,
-                1.0, i, i + 1, labels, hinges,
+                blocks.data, blocks.data, blocks.offsets, blocks.truth, w, work, 1.0, i, i + 1, labels, hinges,
             )  # fmt: skip
         doubt, open_doubts, others = None, 0, self._others(chosen, labels)
         for i in chosen:
-            own = slice(*self.data.blocks.offsets[i : i + 2])
-            found, truth = labels[own], self.data.blocks.truth[own]
+            own = slice(*blocks.offsets[i : i + 2])
+            found, truth = labels[own], blocks.truth[own]
             certain, rivals = self._rivals(i, found, others[len(found)])
             values = self._values(i, w, np.vstack([found, truth, rivals]))
             if not np.isfinite(values[:2]).all():
