@@ -46,8 +46,8 @@ class Auditor:
         self.data.kernel(make_audit)(
             self.data.space(v.dtype), blocks.data, blocks.offsets, blocks.truth, v,
             aligned_zeros(blocks.work_size, v.dtype),
-            audited(self.data.n_blocks, self.rng, _AUDITED), np.array([1.0, 0.0, 0.5, 2.0, 100.0]), np.empty(blocks.label_size, dtype=np.int32),
-            doubts,
+            audited(self.data.n_blocks, self.rng, _AUDITED), np.array([1.0, 0.0, 0.5, 2.0, 100.0]),
+            np.empty(blocks.label_size, dtype=np.int32), doubts,
         )  # fmt: skip
         if doubts[0]:
             self._refuse_argmax(int(doubts[0]) - 1)
@@ -68,7 +68,8 @@ class Auditor:
         work = aligned_zeros(blocks.work_size, w.dtype)
         for i in chosen:
             self.data.own_kernel(make_hinges)(
-                blocks.data, blocks.data, blocks.offsets, blocks.truth, w, work, 1.0, i, i + 1, labels, hinges,
+                blocks.data, blocks.data, blocks.offsets, blocks.truth, w, work, 1.0, i, i + 1,
+                labels, hinges,
             )  # fmt: skip
         doubt, open_doubts, others = None, 0, self._others(chosen, labels)
         for i in chosen:
