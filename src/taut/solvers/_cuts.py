@@ -1,6 +1,8 @@
 """Planes below the sum of all hinges, with weights that sum to at most one.
 
     sum_i C_i hinge_i(w) >= loss_j - <w, psi_j>        for all w and each plane j
+
+psi_j and loss_j are sums over all blocks: a vector of the length of w per plane, dense or sparse.
 """
 
 from __future__ import annotations
