@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from cases import STRUCTURES
 from own_structures import Tags
-from reference import primal, solve_prior_qp
+from reference import primal, solve_prior_qp, solve_qp
 from taut import (
     Checkpoint,
     MulticlassSVM,
@@ -21,7 +21,8 @@ from taut import (
 from taut.data import Stream
 from taut.errors import InvalidData
 from taut.solvers import NSlack, OneSlack, one_slack
-from taut.solvers._cuts import Cuts, best_weights, step_towards
+from taut.solvers._cuts import Cuts
+from taut.solvers._simplex_qp import best_weights
 from taut.structures import Scalar
 from test_online_cache import in_memory, part_of, stream
 from test_regularizer import n_weights, numbers
@@ -168,58 +169,92 @@ def quadratics(draw):
     return psi @ psi.T, scale * rng.normal(size=n)
 
 
-@given(quadratics())
+@given(quadratics(), st.integers(0, 999), st.booleans())
 @settings(max_examples=100, deadline=None)
-def test_weights_of_planes_are_feasible_and_best(quadratic):
+def test_weights_of_planes_are_feasible_and_best(quadratic, seed, begun):
     gram, linear = quadratic
-    b = best_weights(gram, linear)
+    start = begun * np.random.default_rng(seed).dirichlet(np.ones(len(linear) + 1))[:-1]
+    b = best_weights(gram, linear, start)
     assert (b >= 0.0).all()
     assert b.sum() <= 1.0 + 1e-15
-    slope = linear - gram @ b
-    gap, size = max(slope.max(), 0.0) - b @ slope, np.abs(linear).max()
-    unit = min(1.0, size / max(np.diag(gram).max(), 1e-300))
-    rounding = 1e-11 * size + 1e-13 * (np.abs(gram) @ b).max()
-    assert gap <= 1e-7 * max(linear @ b, size * unit) + rounding
-
-
-@given(quadratics(), st.integers(0, 999))
-@settings(max_examples=50, deadline=None)
-def test_step_towards_the_worst_plane_is_feasible_and_gains(quadratic, seed):
-    gram, linear = quadratic
-    coef = np.random.default_rng(seed).dirichlet(np.ones(len(linear) + 1))[:-1]
-    new = step_towards(gram, linear - gram @ coef, coef)
-    assert (new >= 0.0).all()
-    assert new.sum() <= 1.0 + 1e-15
 
     def value(b):
         return linear @ b - 0.5 * b @ gram @ b
 
-    assert value(new) >= value(coef) - 1e-12 * abs(value(coef))
+    assert value(b) >= value(start) - 1e-13 * abs(value(start))
+    slope = linear - gram @ b
+    gap = max(slope.max(), 0.0) - b @ slope
+    rounding = 1e-14 * (np.abs(linear).max() + (np.abs(gram) @ b).max())
+    assert gap <= 1e-10 * value(b) + rounding
 
 
-@pytest.mark.parametrize("answer", [np.zeros_like, lambda x: np.eye(len(x))[0]])
+def like_each_other(rng, n):
+    """Planes as they are found near an optimum."""
+    share = np.geomspace(1.0, 1e-5, n)
+    psi = rng.normal(size=40) + share[:, None] * rng.normal(size=(n, 40))
+    return psi, 1.0 + share * rng.normal(size=n)
+
+
+PLANES = {
+    "any": lambda rng, n: (rng.normal(size=(n, 60)), rng.uniform(0.0, 2.0, n)),
+    "more than dimensions": lambda rng, n: (rng.normal(size=(n, 3)), rng.uniform(-1.0, 2.0, n)),
+    "each twice": lambda rng, n: (
+        np.repeat(rng.normal(size=(n, 8)), 2, axis=0),
+        np.repeat(rng.uniform(0.0, 2.0, n), 2),
+    ),
+    "collinear": lambda rng, n: (
+        np.outer(rng.uniform(0.5, 2.0, n), rng.normal(size=5)),
+        rng.uniform(0.0, 2.0, n),
+    ),
+    "like each other": like_each_other,
+    "without psi": lambda rng, n: (np.zeros((n, 2)), rng.uniform(-1.0, 1.0, n)),
+}
+
+
+@pytest.mark.parametrize("C", [1e-8, 1.0, 1e3, 1e6])
+@pytest.mark.parametrize("n", [1, 2, 50])
+@pytest.mark.parametrize("planes", PLANES)
+def test_weights_of_planes_are_those_of_an_independent_qp(planes, n, C, rng):
+    psi, losses = PLANES[planes](rng, n)
+    best = solve_qp([psi], [losses], np.array([C]))[0]
+    gram, linear = C**2 * psi @ psi.T, C * losses
+    for start in (np.zeros(len(losses)), rng.dirichlet(np.ones(len(losses)))):
+        b = best_weights(gram, linear, start)
+        assert_allclose(linear @ b - 0.5 * b @ gram @ b, best, rtol=1e-8)
+
+
+def test_weights_go_on_from_the_last_ones(rng):
+    """As planes come one by one, the answer is that of all at once."""
+    psi, losses = like_each_other(rng, 100)
+    gram, b = psi @ psi.T, np.empty(0)
+    for n in range(1, 101):
+        b = best_weights(gram[:n, :n], losses[:n], np.append(b, 0.0))
+        slope = losses[:n] - gram[:n, :n] @ b
+        assert max(slope.max(), 0.0) - b @ slope <= 1e-12 * (losses[:n] @ b)
+    assert_allclose(b @ psi, best_weights(gram, losses, np.zeros(100)) @ psi, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("size", [1e308, np.inf])
+def test_numbers_that_overflow_change_no_weights(size):
+    start = np.array([0.25, 0.5])
+    b = best_weights(np.full((2, 2), size), np.array([1.0, 1e308]), start)
+    assert (b >= 0.0).all()
+    assert b.sum() <= 1.0
+    assert_array_equal(best_weights(np.full((2, 2), np.nan), np.ones(2), start), start)
+
+
+@pytest.mark.parametrize("answer", [np.zeros_like, lambda coef: np.full_like(coef, np.nan)])
 def test_a_qp_that_is_not_solved_does_no_harm(form, answer, monkeypatch):
-    monkeypatch.setattr(one_slack, "best_weights", lambda gram, linear: answer(linear))
-    case = STRUCTURES[form]
-    result = solve(case.problem(), OneSlack(), tol=0.05, max_iter=500)
-    assert result.certificate.status is Status.CONVERGED
+    case, solved = STRUCTURES[form], one_slack.best_weights
+    wrong = iter([False, True] * 10)
+
+    def sometimes(gram, linear, coef):
+        return answer(coef) if next(wrong) else solved(gram, linear, coef)
+
+    monkeypatch.setattr(one_slack, "best_weights", sometimes)
+    result = solve(case.problem(), OneSlack(), max_iter=8)
     assert (np.diff(result.history["dual"]) >= -1e-13).all()
     assert_feasible(case, cut_points(case, result.state), np.ones(case.n_blocks))
-
-
-def test_numbers_that_are_none_are_no_weights(monkeypatch):
-    class Failing:
-        def __init__(self):
-            self.settings = self.result = self
-            self.x = np.array([np.nan, 1.0])
-
-        def setup(self, **problem):
-            pass
-
-        solve = setup
-
-    monkeypatch.setattr("piqp.DenseSolver", Failing)
-    assert_array_equal(best_weights(np.eye(2), np.ones(2)), [0.0, 0.0])
 
 
 # Weights, priors, starts

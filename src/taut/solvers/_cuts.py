@@ -2,8 +2,7 @@
 
     sum_i C_i hinge_i(w) >= loss_j - <w, psi_j>        for all w and each plane j
 
-The weights solve a small dense QP. Its matrix is nearly singular, since planes that are found near
-the optimum resemble each other: an interior point solver does not mind, pair steps do.
+psi_j and loss_j are sums over all blocks: a vector of the length of w per plane, dense or sparse.
 """
 
 from __future__ import annotations
@@ -11,14 +10,10 @@ from __future__ import annotations
 from typing import NamedTuple, Self
 
 import numpy as np
-import piqp
 
 from taut.stored import Stored, check, check_totals, require
 
 Arrays = dict[str, np.ndarray]
-_PRECISION, _FINEST = 1e-10, 1e-13  # of QPs, in units in which their linear term is about 1
-_ITERATIONS = 100  # some 10 to 20 are usual
-_LEAST = 1e-9  # in such units: what an interior point leaves to planes that should have none
 
 
 class Vector(NamedTuple):
@@ -144,46 +139,3 @@ class Cuts:
             Vector(places.copy() if len(places) == len(own) else slice(None), own.copy())
             for places, own in zip(where[:-1], values[:-1], strict=True)
         ]
-
-
-def best_weights(gram: np.ndarray, linear: np.ndarray) -> np.ndarray:
-    """argmax_b <linear, b> - 1/2 b' gram b over b >= 0, sum b <= 1, by PIQP.
-
-    Feasible exactly; how good it is must be looked at, since PIQP may give up.
-    """
-    size, bend = np.abs(linear).max(), np.diag(gram).max()
-    if size == 0.0:
-        return np.zeros(len(linear))
-    # In units in which the linear term is about 1, and the weights are where they matter.
-    unit = min(1.0, size / bend) if bend > 0.0 else 1.0
-    solver = piqp.DenseSolver()
-    settings = solver.settings
-    # Where the weights are small, their sum is far from 1, and so much less may a slope miss 0.
-    precision = max(unit * _PRECISION, _FINEST)
-    settings.eps_abs = settings.eps_rel = precision
-    settings.eps_duality_gap_abs = settings.eps_duality_gap_rel = precision
-    settings.max_iter = _ITERATIONS
-    solver.setup(
-        P=np.asfortranarray(gram * (unit / size)),
-        c=-linear / size,
-        G=np.ones((1, len(linear)), order="F"),
-        h_u=np.array([1.0 / unit]),
-        x_l=np.zeros(len(linear)),
-    )
-    solver.solve()
-    found = solver.result.x
-    if not np.isfinite(found).all():
-        return np.zeros(len(linear))
-    found = unit * np.where(found > _LEAST * max(found.sum(), 1.0), found, 0.0)
-    return found / max(found.sum(), 1.0)
-
-
-def step_towards(gram: np.ndarray, violation: np.ndarray, coef: np.ndarray) -> np.ndarray:
-    """The exact step of all weights towards the most violated plane, or towards none."""
-    vertex = np.zeros(len(coef))
-    if violation.max() > 0.0:
-        vertex[violation.argmax()] = 1.0
-    direction = vertex - coef
-    slope, curvature = direction @ violation, direction @ gram @ direction
-    share = 1.0 if slope >= curvature else max(slope / curvature, 0.0)
-    return (1.0 - share) * coef + share * vertex

@@ -12,7 +12,8 @@ import numpy as np
 from taut._lanes import aligned_zeros
 from taut.errors import InvalidData
 from taut.problem import Problem
-from taut.solvers._cuts import Cuts, best_weights, step_towards
+from taut.solvers._cuts import Cuts
+from taut.solvers._simplex_qp import best_weights
 from taut.solvers._turns import Pace
 from taut.solvers.base import Arrays, DualState, KeepGoing, PassReport, Solver
 from taut.stored import Stored, check
@@ -75,10 +76,8 @@ class CutState(DualState):
             if here.gap <= target:
                 break
             linear = here.violation + cuts.gram @ here.coef
-            there = self._at(best_weights(cuts.gram, linear))
-            if there.dual <= here.dual:
-                there = self._at(step_towards(cuts.gram, here.violation, here.coef))
-            if there.dual <= here.dual:
+            there = self._at(best_weights(cuts.gram, linear, here.coef))
+            if not there.dual > here.dual:
                 break
             here = there
         cuts.coef, self.w[:] = here.coef, here.v
@@ -178,12 +177,13 @@ class OneSlack(Solver[CutState]):
     which is the feasible a_iy = C_i sum of b_j over the planes with y_ij = y.
 
     A pass asks the oracle of each block at the same w. The labels that it finds make one plane,
-    below the sum of all hinges and equal to it at w. The weights of all planes are then found anew
-    by a dense QP (PIQP). With sign constraints the dual is no quadratic: a quadratic below it is
-    maximised instead, over and over.
+    below the sum of all hinges and equal to it at w. The best weights of all planes are then found
+    by an active set, from the last ones on. With sign constraints the dual is no quadratic: a
+    quadratic below it is maximised instead, over and over.
 
     Cost per pass: one reading of the data, one oracle call per block, an inner product of w's
-    length with each plane, and a QP in the number of planes.
+    length with each plane, and a QP in the number of planes: a Cholesky factor for those that have
+    weight, and a few steps.
     Memory: a vector of w's length per plane, dense or sparse; a plane that has had no weight for
     `patience` passes is dropped. Blocks take none, and may be read part by part. w is of float64
     whatever the data are.
