@@ -31,7 +31,7 @@ from taut.result import (
 )
 from taut.snapshots import resume, snapshot_of
 from taut.solvers import Solver
-from taut.solvers.base import Arrays, PassReport
+from taut.solvers.base import Arrays, Candidate, PassEvent, PassReport
 
 Callback = Callable[[Record], object]
 
@@ -159,7 +159,8 @@ class Run:
                     self.problem, self.state, self.centre.stiffness, keep_going
                 )
                 record = self.account(report, began)
-                status = self.verdict() or (Status.SETTLED if report.settled else None)
+                settled = report.event is PassEvent.SETTLED
+                status = self.verdict() or (Status.SETTLED if settled else None)
                 try:
                     answers = [callback(record) for callback in callbacks]
                     if status is None and any(answer is True for answer in answers):
@@ -169,7 +170,7 @@ class Run:
                 if status is None:
                     if interrupted.is_set():
                         status = Status.INTERRUPTED
-                    elif report.exhausted:
+                    elif report.event is PassEvent.OUT_OF_MEMORY:
                         status = Status.OUT_OF_MEMORY
                     elif clock() >= deadline:
                         status = Status.TIME_LIMIT
@@ -190,33 +191,31 @@ class Run:
 
     def account(self, report: PassReport, began: float) -> Record:
         """Bring estimates, and when it is time true bounds, up to date after a pass."""
+        event = report.event
         self.parts += 1
-        self.iteration += report.over
-        drifts = report.over and self.parts - self.summed >= _DRIFT
-        if (report.stuck or drifts) and self.state.w.dtype != np.float64:
-            if report.stuck:
+        self.iteration += event.over
+        drifts = event.over and self.parts - self.summed >= _DRIFT
+        if (event.stuck or drifts) and self.state.w.dtype != np.float64:
+            if event.stuck:
                 self.widen()
             self.place(self.summed_up())
             self.summed = self.parts
-        self.recentres = report.recentre
+        self.recentres = event is not PassEvent.EXPLORED
         self.oracle_calls += report.oracle_calls
-        w = self.state.w
-        conjugate, excess, moved = self.centre.survey(w)
+        conjugate, excess, moved = self.centre.survey(self.state.w)
         dual = self.state.dual_value(conjugate)
         gap = report.gap + excess
         check_numbers(dual)
         self.alignment = moved / report.movement if report.movement > 0.0 else 1.0
-        if report.over:
+        if event.over:
             self.stagnant = 0 if gap < 0.98 * self.least_gap else self.stagnant + 1
             self.least_gap = min(gap, self.least_gap)
         primal, exact = dual + gap, False
         self.state.primal, self.state.excess = primal, excess
-        if report.average is not None:
-            self.average, self.better = report.average, "average"
-        elif report.averages:
-            self.take_into_average(w, report.restarts)
-        looks_back = report.over and self.looks_back()
-        if looks_back or (report.complete and self.worth_verifying(gap, primal)):
+        if report.candidate is not None:
+            self.consider(report.candidate)
+        looks_back = event.over and self.looks_back()
+        if looks_back or (event.complete and self.worth_verifying(gap, primal)):
             exact = self.verify(None if looks_back else dual)
             primal = self.best_primal
             dual = self.best_dual if exact else dual
@@ -226,7 +225,7 @@ class Run:
             self.aim()
         self.seconds = clock() - began
         record = Record(
-            self.iteration + (not report.over), self.seconds, primal, dual, exact,
+            self.iteration + (not event.over), self.seconds, primal, dual, exact,
             self.oracle_calls, self.centre.stiffness,
         )  # fmt: skip
         self.history.records.append(record)
@@ -244,16 +243,22 @@ class Run:
         power = self.iteration & (self.iteration - 1) == 0
         return self.problem.repeatable and power and self.iteration >= _LONG
 
-    def take_into_average(self, w: np.ndarray, restarts: bool) -> None:
-        """Move the average of w, which begins with the third w."""
-        if restarts:
+    def consider(self, candidate: Candidate) -> None:
+        """Have a solver's candidate beside w, or move the average, which begins with the third w.
+
+        The average takes w as it is by now: it may have been summed up afresh after the pass.
+        """
+        if candidate.w is not None:
+            self.average, self.better = candidate.w, "average"
+            return
+        if candidate.restarts:
             self.keep_best()
             self.average, self.averaged, self.better = None, 0, "average"
         self.averaged += 1
         if self.average is not None:
-            _blend(self.average, w, max(_AVERAGING, 1.0 / self.averaged))
+            _blend(self.average, self.state.w, max(_AVERAGING, 1.0 / self.averaged))
         elif self.averaged > 2:
-            self.average = w.copy()
+            self.average = self.state.w.copy()
 
     def settle_for_estimates(self) -> None:
         """The bounds of what has been seen, where it cannot be looked at again."""

@@ -1,6 +1,6 @@
 """How to optimise: each solver is one file here and one line below."""
 
-from taut.solvers.base import DualState, PassReport, Solver
+from taut.solvers.base import Candidate, DualState, PassEvent, PassReport, Solver
 from taut.solvers.dual_coordinate import DualCoordinate
 from taut.solvers.frank_wolfe import FrankWolfe
 from taut.solvers.hard_negatives import HardNegatives
@@ -33,6 +33,7 @@ SOLVERS: dict[str, type[Solver]] = {
 
 __all__ = [
     "SOLVERS",
+    "Candidate",
     "DualCoordinate",
     "DualState",
     "ExponentiatedGradient",
@@ -43,6 +44,7 @@ __all__ = [
     "OneSlack",
     "OnlineCache",
     "PartialLinearization",
+    "PassEvent",
     "PassReport",
     "PassiveAggressive",
     "Perceptron",

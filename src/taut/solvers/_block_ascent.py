@@ -19,7 +19,15 @@ from taut.errors import InvalidData
 from taut.problem import Problem
 from taut.solvers._block_duals import BlockDual
 from taut.solvers._turns import Pace, shuffle
-from taut.solvers.base import Arrays, DualState, KeepGoing, PassReport, Solver
+from taut.solvers.base import (
+    Arrays,
+    Candidate,
+    DualState,
+    KeepGoing,
+    PassEvent,
+    PassReport,
+    Solver,
+)
 from taut.stored import Stored, check, require, vector
 
 _NEVER = 2**62  # a pass that does not come
@@ -288,9 +296,9 @@ class BlockAscent(Solver[CoordinateState]):
         return PassReport(
             gap=float(state.gap.sum()) + state.rise * state.age,
             movement=float(sums[1]),
-            complete=complete,
             oracle_calls=visited if exact else 0,
-            averages=complete,
+            event=PassEvent.COMPLETE if complete else PassEvent.INCOMPLETE,
+            candidate=Candidate() if complete else None,
         )
 
     def _order(self, blocks: np.ndarray, state: CoordinateState, seed: np.uint64) -> np.ndarray:

@@ -44,7 +44,7 @@ from taut.solvers._visits import (
     Visits,
     mixed,
 )
-from taut.solvers.base import KeepGoing, PassReport, Solver
+from taut.solvers.base import Candidate, KeepGoing, PassEvent, PassReport, Solver
 from taut.streamed import StreamedProblem
 
 _SECONDS = 1.0  # of visits without a report
@@ -218,18 +218,15 @@ class Sequential(Solver[SequentialState]):
             hinges *= max((state.n or problem.n_blocks) / max(visited, 1), 1.0)
         w = state.w if problem.repeatable else state.outcome
         gap = problem.quadratic.value(w) + hinges - state.dual
-        return PassReport(
-            gap=max(float(gap), 0.0),
-            movement=0.0,
-            complete=state.ended,
-            oracle_calls=calls,
-            over=state.ended,
-            recentre=False,
-            settled=(
-                state.ended and problem.repeatable and not self.fades and state.sums[STEPS] == 0.0
-            ),
-            average=average,
-        )
+        candidate = None if average is None else Candidate(average)
+        return PassReport(max(float(gap), 0.0), 0.0, calls, self._event(state), candidate)
+
+    def _event(self, state: SequentialState) -> PassEvent:
+        """Where a pass stands; without a step in it, another one makes none either."""
+        if not state.ended:
+            return PassEvent.PART
+        idle = state.problem.repeatable and not self.fades and state.sums[STEPS] == 0.0
+        return PassEvent.SETTLED if idle else PassEvent.COMPLETE
 
     def _average(self, state: SequentialState) -> np.ndarray | None:
         """The mean of w over all visits; where it fades, later ones count in proportion to t."""

@@ -12,7 +12,7 @@ from taut.binding import MinedLabels, nothing_mined
 from taut.errors import InvalidData
 from taut.problem import Problem
 from taut.solvers._block_ascent import USED_UP, CoordinateState, check_in_memory
-from taut.solvers.base import Arrays, DualState, KeepGoing, PassReport, Solver
+from taut.solvers.base import Arrays, DualState, KeepGoing, PassEvent, PassReport, Solver
 from taut.solvers.dual_coordinate import DualCoordinate
 from taut.stored import Stored, check, check_totals, vector
 
@@ -255,23 +255,21 @@ class HardNegatives(Solver[MiningState]):
         violation = state.violations(v)
         binary_primal = penalty + float(state.weight @ violation)
         solved = binary_primal - state.binary_dual <= self.inner_gap * binary_primal
-        stuck = False
+        event = PassEvent.SETTLED
         if not solved:
             kept = np.flatnonzero((state.alpha > 0.0) | (violation > 0.0))
             state.have(state.labels.take(kept), state.alpha[kept])
             stuck = not self._solve(state, keep_going) and keep_going()
+            event = PassEvent.STUCK if stuck else PassEvent.COMPLETE
             state.place()
-        return PassReport(
-            gap=primal - state.dual, movement=0.0, complete=True, oracle_calls=problem.n_blocks,
-            recentre=False, stuck=stuck, settled=solved,
-        )  # fmt: skip
+        return PassReport(primal - state.dual, 0.0, problem.n_blocks, event)
 
     def _solve(self, state: MiningState, keep_going: KeepGoing) -> bool:
         """Passes over the mined labels; whether they came to the gap that is asked for."""
         assert state.binary is not None
         for _ in range(self.max_rounds):
             report = state.visits.pass_(state.problem, state.binary, 1.0, keep_going)
-            if not report.complete:
+            if not report.event.complete:
                 break
             if report.gap <= self.inner_gap * (state.binary_dual + report.gap):
                 return True

@@ -19,7 +19,7 @@ from taut.problem import Problem
 from taut.solvers._block_ascent import draw_seed
 from taut.solvers._budget import Budget
 from taut.solvers._cache import CacheState
-from taut.solvers.base import KeepGoing, PassReport, Solver
+from taut.solvers.base import Candidate, KeepGoing, PassEvent, PassReport, Solver
 from taut.solvers.dual_coordinate import DualCoordinate
 from taut.streamed import Part, StreamedProblem
 
@@ -191,7 +191,7 @@ class OnlineCache(Solver[CacheState]):
 
     def _explore(self, state: CacheState, stiffness: float, keep_going: KeepGoing) -> PassReport:
         """Visit blocks that are not in the cache, until there is enough to optimise."""
-        began, movement, calls, exhausted = time.perf_counter(), 0.0, 0, False
+        began, movement, calls, event = time.perf_counter(), 0.0, 0, PassEvent.EXPLORED
         if state.scale < 0.0:  # once: the clock must not decide when the cache is optimised
             state.scale = abs(state.primal)
         reader = self._reader(state)
@@ -209,8 +209,8 @@ class OnlineCache(Solver[CacheState]):
             )
             state.keep(chunk, fresh, self._reach(state))
             state.position += 1
-            exhausted = not self._fit_into_memory(state)
-            if exhausted:
+            if not self._fit_into_memory(state):
+                event = PassEvent.OUT_OF_MEMORY
                 break
             if state.explored > self.online_gap * max(state.scale, abs(state.loss_sum)):
                 state.optimising = True
@@ -220,10 +220,7 @@ class OnlineCache(Solver[CacheState]):
         if state.optimising:
             state.merge_small()
             state.begin_rounds()
-        return PassReport(
-            state.cached_gap, movement, False, calls, over=False, recentre=False,
-            exhausted=exhausted,
-        )  # fmt: skip
+        return PassReport(state.cached_gap, movement, calls, event)
 
     def _optimise(self, state: CacheState, stiffness: float, keep_going: KeepGoing) -> PassReport:
         """One pass over the cache; whether there is another depends on the gap that it finds."""
@@ -251,23 +248,26 @@ class OnlineCache(Solver[CacheState]):
         del states, sweeps
         movement = sum(report.movement for report in reports)
         calls = sum(report.oracle_calls for report in reports)
-        exact = all(report.complete for report in reports)
+        complete = all(report.event.complete for report in reports)
         gap = state.cached_gap
         state.end_round(gap + state.excess)
-        settled = exact and gap + state.excess <= self._target(state)
+        settled = complete and gap + state.excess <= self._target(state)
         stuck = not settled and (state.waited >= _PATIENCE or state.rounds >= self.max_rounds)
         done = whole and (settled or stuck or not state.segments)
         if done:
             state.optimising, state.explored, state.scale = False, 0.0, -1.0
             state.forget_useless(self._reach(state), _IDLE)
-        exhausted = not self._fit_into_memory(state)
         over = done and state.ended
         if over:  # within a pass the report is about the cache, which alone is optimised
             gap += state.unseen_gap
-        return PassReport(
-            gap, movement, over, calls, over=over, averages=state.ended,
-            restarts=state.ended and state.rounds == 1, stuck=done and stuck, exhausted=exhausted,
-        )  # fmt: skip
+        if not self._fit_into_memory(state):
+            event = PassEvent.OUT_OF_MEMORY
+        elif done and stuck:
+            event = PassEvent.STUCK if over else PassEvent.STUCK_PART
+        else:
+            event = PassEvent.COMPLETE if over else PassEvent.PART
+        average = Candidate(restarts=state.rounds == 1) if state.ended else None
+        return PassReport(gap, movement, calls, event, average)
 
     def _target(self, state: CacheState) -> float:
         """The gap at which the cache is settled."""
