@@ -245,6 +245,9 @@ class Several(Sequential):
     def step(self):
         return Step(sampled_steps, max_steps=300)
 
+    def sampler_of(self, data):
+        return self.sampler
+
     def visits_of(self, data, state):
         return ExactVisits(data) if self.exact else super().visits_of(data, state)
 
@@ -437,7 +440,7 @@ def test_feeding_is_reading_once(method):
 
 
 def test_partial_fit_names_the_solvers_that_can_be_fed():
-    with pytest.raises(InvalidData, match="'online_cache', 'passive_aggressive', 'perceptron'"):
+    with pytest.raises(InvalidData, match="'multi_sample_online', 'online_cache', 'passive"):
         BinarySVM(solver=DualCoordinate()).partial_fit(np.eye(2), [0, 1])
 
 

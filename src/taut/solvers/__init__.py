@@ -5,6 +5,7 @@ from taut.solvers.dual_coordinate import DualCoordinate
 from taut.solvers.frank_wolfe import FrankWolfe
 from taut.solvers.hard_negatives import HardNegatives
 from taut.solvers.multi_sample import MultiSample
+from taut.solvers.multi_sample_online import OnlineMultiSample
 from taut.solvers.n_slack import NSlack
 from taut.solvers.one_slack import OneSlack
 from taut.solvers.online_cache import OnlineCache
@@ -21,6 +22,7 @@ SOLVERS: dict[str, type[Solver]] = {
         PartialLinearization,
         FrankWolfe,
         MultiSample,
+        OnlineMultiSample,
         ExponentiatedGradient,
         OneSlack,
         NSlack,
@@ -43,6 +45,7 @@ __all__ = [
     "NSlack",
     "OneSlack",
     "OnlineCache",
+    "OnlineMultiSample",
     "PartialLinearization",
     "PassEvent",
     "PassReport",

@@ -68,18 +68,21 @@ class Sequential(Solver[SequentialState]):
         of the blocks in each.
     averaging : bool
         Whether the average of w is looked at beside w.
-    sampler : Sampler
-        What finds labels.
-    n_labels : int
-        How many it is asked for.
     """
 
     can_be_fed = True
     fades: ClassVar[bool] = False
     shuffle: bool = True
     averaging: bool = True
-    sampler: Sampler = Argmax()
-    n_labels: int = 1
+
+    @property
+    def n_wanted(self) -> int:
+        """How many labels the sampler is asked for."""
+        return 1
+
+    def sampler_of(self, data: CompiledData | PythonData) -> Sampler:
+        """What finds labels."""
+        return Argmax()
 
     @property
     @abstractmethod
@@ -88,9 +91,10 @@ class Sequential(Solver[SequentialState]):
 
     def visits_of(self, data: CompiledData | PythonData, state: SequentialState) -> Visits:
         """Visits of the blocks of a part."""
+        sampler, step = self.sampler_of(data), self.step
         if isinstance(data, PythonData):
-            return PythonVisits(data, self.sampler, self.n_labels, self.step, state.rng)
-        return SampledVisits(data, self.sampler, self.n_labels, self.step, state.scratch)
+            return PythonVisits(data, sampler, self.n_wanted, step, state.rng)
+        return SampledVisits(data, sampler, self.n_wanted, step, state.scratch)
 
     def init(self, problem: Problem, rng: np.random.Generator) -> SequentialState:
         """S = 0."""
