@@ -16,7 +16,7 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 # A part may import from the rows above its own, and from itself; `taut` itself is lazy.
 LAYERS = [
     ["errors"],
-    ["checks", "digest", "notices", "stored"],
+    ["checks", "digest", "notices", "stored", "tuning"],
     ["_compile_errors", "files", "interrupts", "progress", "result"],
     ["_jit", "_lanes", "_scaling", "advice"],
     ["enclosure", "label_rows", "xorshift"],
