@@ -219,7 +219,7 @@ class BlockAscent(Solver[CoordinateState]):
         A block with a gap below this fraction of the mean is visited less often; 0 visits all.
     max_interval : int
         The longest interval between visits, in passes with the oracle.
-    sampling : {"permutation", "gap"}
+    order : {"permutation", "gap"}
         Each due block once in random order, or as many draws with odds proportional to the gap.
     shuffle : bool
         Whether the order is random; otherwise it is that of the blocks.
@@ -228,7 +228,7 @@ class BlockAscent(Solver[CoordinateState]):
     cached_passes: int = 0
     shrink: float = 0.0
     max_interval: int = 1
-    sampling: str = "permutation"
+    order: str = "permutation"
     shuffle: bool = True
 
     @abstractmethod
@@ -286,7 +286,7 @@ class BlockAscent(Solver[CoordinateState]):
         """What a pass did that visited so many of the blocks in its order."""
         exact, blocks, before, order, _seed, sums = sweep
         if exact:
-            if visited < len(order) or self.sampling != "permutation":
+            if visited < len(order) or self.order != "permutation":
                 seen = np.isin(blocks, order[:visited])
                 blocks, before = blocks[seen], before[seen]
             self._schedule(state, blocks, before)
@@ -305,7 +305,7 @@ class BlockAscent(Solver[CoordinateState]):
         if not self.shuffle:
             return blocks
         gaps = state.gap[blocks]
-        certain = self.sampling == "permutation" or (state.due[blocks] < 0).any()
+        certain = self.order == "permutation" or (state.due[blocks] < 0).any()
         if certain or gaps.sum() <= 0.0:
             order = blocks.copy()
             shuffle(order, seed)
