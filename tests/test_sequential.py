@@ -34,7 +34,7 @@ from taut.solvers import (
     _turns,
 )
 from taut.solvers._sequential import Sequential
-from taut.solvers._visits import ExactVisits, Step
+from taut.solvers._visitors import ExactVisitor, Step
 from taut.structures import Multiclass, Regression, Scalar
 
 # Without ties at w = 0, which the oracles would break in ways of their own: compiled and plain.
@@ -248,8 +248,8 @@ class Several(Sequential):
     def sampler_of(self, data):
         return self.sampler
 
-    def visits_of(self, data, state):
-        return ExactVisits(data) if self.exact else super().visits_of(data, state)
+    def visitor_of(self, data, state):
+        return ExactVisitor(data) if self.exact else super().visitor_of(data, state)
 
 
 @pytest.mark.parametrize(

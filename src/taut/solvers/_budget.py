@@ -33,15 +33,15 @@ class Budget:
     Parameters
     ----------
     problem : StreamedProblem
-    visits : DualCoordinate
+    ascent : DualCoordinate
         Gives dual variables their form.
     """
 
-    def __init__(self, problem: StreamedProblem, visits: DualCoordinate) -> None:
+    def __init__(self, problem: StreamedProblem, ascent: DualCoordinate) -> None:
         head, self.n_weights = problem.source.head, problem.data.size
         part = problem.bind(head)
         w: np.ndarray = np.zeros(self.n_weights, problem.data.dtype)
-        state = visits.state_of(part.data, part.weight, problem.n_jobs, w, np.random.default_rng(0))
+        state = ascent.state_of(part.data, part.weight, problem.n_jobs, w, np.random.default_rng(0))
         everything = np.arange(head.n_blocks)
         self.bound = Segment(everything, head, state).nbytes
         resting = state.duals.take(everything)

@@ -42,15 +42,15 @@ class CacheState(DualState):
     def __init__(
         self,
         problem: StreamedProblem,
-        visits: DualCoordinate,
+        ascent: DualCoordinate,
         w: np.ndarray,
         rng: np.random.Generator,
         memory: int,
     ) -> None:
         self.problem = problem
-        self.visits = visits
+        self.ascent = ascent
         self.memory = memory
-        self.budget = Budget(problem, visits)
+        self.budget = Budget(problem, ascent)
         self.w = w
         self.rng = rng
         self.segments: list[Segment] = []
@@ -181,7 +181,7 @@ class CacheState(DualState):
 
     def state_of(self, part: Part) -> CoordinateState:
         """Dual variables for the blocks of a part, all weight on the truths."""
-        return self.visits.state_of(part.data, part.weight, self.problem.n_jobs, self.w, self.rng)
+        return self.ascent.state_of(part.data, part.weight, self.problem.n_jobs, self.w, self.rng)
 
     def waken(self, chunk: Chunk, part: Part) -> CoordinateState:
         """Dual variables for a chunk that was read; blocks that rested have theirs back."""

@@ -34,14 +34,14 @@ from taut.problem import Problem
 from taut.sampling import Argmax, Sampler
 from taut.solvers._sequential_state import PartData, SequentialState, Turn
 from taut.solvers._turns import shuffle
-from taut.solvers._visits import (
+from taut.solvers._visitors import (
     HINGE,
     STEPS,
     Progress,
-    PythonVisits,
-    SampledVisits,
+    PythonVisitor,
+    SampledVisitor,
     Step,
-    Visits,
+    Visitor,
     mixed,
 )
 from taut.solvers.base import Candidate, KeepGoing, PassEvent, PassReport, Solver
@@ -89,12 +89,12 @@ class Sequential(Solver[SequentialState]):
     def step(self) -> Step:
         """How a visit moves weight from the truth to the labels that it finds."""
 
-    def visits_of(self, data: CompiledData | PythonData, state: SequentialState) -> Visits:
-        """Visits of the blocks of a part."""
+    def visitor_of(self, data: CompiledData | PythonData, state: SequentialState) -> Visitor:
+        """What visits the blocks of a part."""
         sampler, step = self.sampler_of(data), self.step
         if isinstance(data, PythonData):
-            return PythonVisits(data, sampler, self.n_wanted, step, state.rng)
-        return SampledVisits(data, sampler, self.n_wanted, step, state.scratch)
+            return PythonVisitor(data, sampler, self.n_wanted, step, state.rng)
+        return SampledVisitor(data, sampler, self.n_wanted, step, state.scratch)
 
     def init(self, problem: Problem, rng: np.random.Generator) -> SequentialState:
         """S = 0."""
@@ -146,7 +146,7 @@ class Sequential(Solver[SequentialState]):
             if self.shuffle:
                 shuffle(order, np.uint64(mixed(np.uint64(state.seed), state.number)))
             if len(order):
-                state.turn = Turn(self.visits_of(data, state), order, weight)
+                state.turn = Turn(self.visitor_of(data, state), order, weight)
             else:
                 state.number += 1
         return not state.ended
@@ -179,7 +179,7 @@ class Sequential(Solver[SequentialState]):
         count = min(state.pace.visits, state.group - state.visits)
         blocks = turn.order[state.done : state.done + count]
         started = time.perf_counter()
-        turn.visits.visit(
+        turn.visitor.visit(
             blocks,
             turn.weight,
             Progress(

@@ -24,10 +24,10 @@ class MiningState(DualState):
     loss_sum = 0.0  # of the dual point, as `dual_vector` last summed it up
 
     def __init__(
-        self, problem: Problem, visits: DualCoordinate, w: np.ndarray, rng: np.random.Generator
+        self, problem: Problem, ascent: DualCoordinate, w: np.ndarray, rng: np.random.Generator
     ) -> None:
         self.problem = problem
-        self.visits = visits
+        self.ascent = ascent
         self.w = w
         self.rng = rng
         self.labels: MinedLabels = nothing_mined(problem.data)
@@ -51,7 +51,7 @@ class MiningState(DualState):
         self.labels, self.binary = labels, None
         if len(labels):
             data, n_jobs = labels.examples(), self.problem.n_jobs
-            self.binary = self.visits.state_of(data, self.weight, n_jobs, self.w, self.rng)
+            self.binary = self.ascent.state_of(data, self.weight, n_jobs, self.w, self.rng)
             self.binary.duals.restore({"alpha": alpha[:, None]}, np.ones(len(labels)))
             self.binary.loss_sum = self.binary.duals.loss_sum
 
@@ -94,7 +94,7 @@ class MiningState(DualState):
         self.loss_sum = 0.0
         if self.binary is not None:
             own = self.binary.duals
-            shared = self.visits.duals_of(own.data, own.weight, own.n_jobs)
+            shared = self.ascent.duals_of(own.data, own.weight, own.n_jobs)
             shared.restore(own.arrays(), self.shares())
             self.loss_sum = shared.sum_up(U)
             factor = self._best_factor(U)
@@ -268,7 +268,7 @@ class HardNegatives(Solver[MiningState]):
         """Passes over the mined labels; whether they came to the gap that is asked for."""
         assert state.binary is not None
         for _ in range(self.max_rounds):
-            report = state.visits.pass_(state.problem, state.binary, 1.0, keep_going)
+            report = state.ascent.pass_(state.problem, state.binary, 1.0, keep_going)
             if not report.event.complete:
                 break
             if report.gap <= self.inner_gap * (state.binary_dual + report.gap):

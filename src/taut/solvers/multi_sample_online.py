@@ -10,7 +10,7 @@ from taut.plane_steps import sampled_steps
 from taut.solvers._sequential import Sequential
 from taut.solvers._sequential_state import SequentialState
 from taut.solvers._several_labels import SeveralLabels
-from taut.solvers._visits import ExactVisits, Step, Visits
+from taut.solvers._visitors import ExactVisitor, Step, Visitor
 
 
 @dataclass
@@ -69,9 +69,9 @@ class OnlineMultiSample(SeveralLabels, Sequential):
         """Towards the argmax, then between all labels of the visit."""
         return Step(sampled_steps, max_steps=1 + self.n_wanted)
 
-    def visits_of(self, data: CompiledData | PythonData, state: SequentialState) -> Visits:
-        """Visits with the labels that the sampler finds, or with all of them."""
+    def visitor_of(self, data: CompiledData | PythonData, state: SequentialState) -> Visitor:
+        """What visits blocks with the labels that the sampler finds, or with all of them."""
         if self.takes_all(data):
             assert isinstance(data, CompiledData)
-            return ExactVisits(data)
-        return super().visits_of(data, state)
+            return ExactVisitor(data)
+        return super().visitor_of(data, state)

@@ -202,7 +202,7 @@ class OnlineCache(Solver[CacheState]):
                 break
             chunk, part = found
             fresh = state.waken(chunk, part)
-            report = state.visits.pass_(state.problem, fresh, stiffness, keep_going)
+            report = state.ascent.pass_(state.problem, fresh, stiffness, keep_going)
             movement, calls = movement + report.movement, calls + report.oracle_calls
             state.explored_chunk(
                 float(fresh.gap[np.isfinite(fresh.gap)].sum()), report.oracle_calls
@@ -225,7 +225,7 @@ class OnlineCache(Solver[CacheState]):
     def _optimise(self, state: CacheState, stiffness: float, keep_going: KeepGoing) -> PassReport:
         """One pass over the cache; whether there is another depends on the gap that it finds."""
         states = [segment.state for segment in state.segments]
-        sweeps = [state.visits.begin(inner, draw_seed(state.rng)) for inner in states]
+        sweeps = [state.ascent.begin(inner, draw_seed(state.rng)) for inner in states]
         # All segments at once, a slice of one after a slice of another: one after the other, each
         # would draw w to what suits it best, and the last one would have its way.
         slices = [
@@ -244,7 +244,7 @@ class OnlineCache(Solver[CacheState]):
             if not whole:
                 break
         ends = zip(states, sweeps, visited, strict=True)
-        reports = [state.visits.end(*end) for end in ends]
+        reports = [state.ascent.end(*end) for end in ends]
         del states, sweeps
         movement = sum(report.movement for report in reports)
         calls = sum(report.oracle_calls for report in reports)

@@ -15,7 +15,7 @@ from taut.problem import Problem
 from taut.sampling import Argmax, Sampler
 from taut.solvers._sequential import Sequential
 from taut.solvers._sequential_state import SequentialState
-from taut.solvers._visits import Step
+from taut.solvers._visitors import Step
 
 _TIES = 1e-300  # weight of losses that decides between equal scores only, as all are at w = 0
 

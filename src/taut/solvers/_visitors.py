@@ -70,8 +70,8 @@ class Progress(NamedTuple):
     seed: np.uint64
 
 
-class Visits(ABC):
-    """Visits of the blocks of some data."""
+class Visitor(ABC):
+    """What visits the blocks of some data."""
 
     @abstractmethod
     def visit(self, order: np.ndarray, weight: np.ndarray, progress: Progress) -> None:
@@ -185,7 +185,7 @@ class _Buffers(NamedTuple):
     chosen: np.ndarray
 
 
-class SampledVisits(Visits):
+class SampledVisitor(Visitor):
     """Labels that a sampler finds, of a compiled structure.
 
     `scratch` is a vector of the size of w for Gram matrices where the structure has no `inner`,
@@ -252,7 +252,7 @@ def _exact_visits(oracles):
     return visits
 
 
-class ExactVisits(Visits):
+class ExactVisitor(Visitor):
     """All labels of a compiled structure that has `exact_step`."""
 
     def __init__(self, data: CompiledData) -> None:
@@ -271,7 +271,7 @@ class ExactVisits(Visits):
         self.kernel(self.local_data, self.truth_place, order, weight, progress, *self.room)
 
 
-class PythonVisits(Visits):
+class PythonVisitor(Visitor):
     """Labels that a sampler finds, of a plain structure."""
 
     def __init__(
