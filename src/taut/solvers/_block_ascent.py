@@ -51,7 +51,7 @@ class Sweep(NamedTuple):
     moves, and the summed gaps over the planes of blocks, as visits add to them.
     """
 
-    exact: bool
+    asks_oracle: bool
     blocks: np.ndarray
     before: np.ndarray
     order: np.ndarray
@@ -86,7 +86,7 @@ class CoordinateState(DualState):
     def visit(self, part: np.ndarray, sweep: Sweep, stiffness: float) -> None:
         """Visit some of the blocks of a pass."""
         self.duals.seed = sweep.seed
-        self.duals.visit(part, self.w, stiffness, sweep.exact, self.gap, sweep.sums)
+        self.duals.visit(part, self.w, stiffness, sweep.asks_oracle, self.gap, sweep.sums)
 
     def leave_out(self, blocks: np.ndarray) -> None:
         """Do not visit some blocks; they are somebody else's."""
@@ -275,28 +275,28 @@ class BlockAscent(Solver[CoordinateState]):
 
     def begin(self, state: CoordinateState, seed: np.uint64) -> Sweep:
         """The blocks that a pass visits."""
-        exact = not state.duals.cached_visits or state.passes % (1 + self.cached_passes) == 0
-        candidates = state.due <= state.passes if exact else state.duals.revisitable()
+        asks = not state.duals.cached_visits or state.passes % (1 + self.cached_passes) == 0
+        candidates = state.due <= state.passes if asks else state.duals.revisitable()
         blocks = np.flatnonzero(candidates)
-        before = state.gap[blocks] if exact else state.gap[:0]
+        before = state.gap[blocks] if asks else state.gap[:0]
         sums = np.array([state.loss_sum, 0.0, 0.0])
-        return Sweep(exact, blocks, before, self._order(blocks, state, seed), seed, sums)
+        return Sweep(asks, blocks, before, self._order(blocks, state, seed), seed, sums)
 
     def end(self, state: CoordinateState, sweep: Sweep, visited: int) -> PassReport:
         """What a pass did that visited so many of the blocks in its order."""
-        exact, blocks, before, order, _seed, sums = sweep
-        if exact:
+        asks, blocks, before, order, _seed, sums = sweep
+        if asks:
             if visited < len(order) or self.order != "permutation":
                 seen = np.isin(blocks, order[:visited])
                 blocks, before = blocks[seen], before[seen]
             self._schedule(state, blocks, before)
         state.passes += 1
         state.loss_sum = float(sums[0])
-        complete = exact and visited == len(order)
+        complete = asks and visited == len(order)
         return PassReport(
             gap=float(state.gap.sum()) + state.rise * state.age,
             movement=float(sums[1]),
-            oracle_calls=visited if exact else 0,
+            oracle_calls=visited if asks else 0,
             event=PassEvent.COMPLETE if complete else PassEvent.INCOMPLETE,
             candidate=Candidate() if complete else None,
         )

@@ -118,7 +118,7 @@ class OnlineCache(Solver[CacheState]):
         streamed = StreamedProblem.of(problem)
         w = aligned_zeros(streamed.data.size, streamed.data.dtype)
         state = CacheState(streamed, DualCoordinate(), w, rng, as_bytes(self.memory))
-        if state.room <= 0:
+        if state.cache_bytes <= 0:
             budget = state.budget
             raise InvalidData(
                 f"memory = {self.memory!r} does not hold the vectors of {w.size} weights "
@@ -232,7 +232,7 @@ class OnlineCache(Solver[CacheState]):
             (k, start) for k, s in enumerate(sweeps) for start in range(0, len(s.order), _SLICE)
         ]
         visited, whole = [0] * len(states), True
-        free = state.room - state.nbytes
+        free = state.cache_bytes - state.nbytes
         for q in state.rng.permutation(len(slices)):
             k, _ = slices[q]
             part = sweeps[k].order[visited[k] : visited[k] + _SLICE]
@@ -279,16 +279,16 @@ class OnlineCache(Solver[CacheState]):
 
     def _reach(self, state: CacheState) -> float:
         """How near to a violation a kept block must be; when it is full, only weight counts."""
-        filled = 2.0 * state.nbytes / max(state.room, 1)
+        filled = 2.0 * state.nbytes / max(state.cache_bytes, 1)
         return self.reach * max(1.0 / max(filled, 1e-6) - 1.0, 0.0)
 
     @staticmethod
     def _fit_into_memory(state: CacheState) -> bool:
         """Drop features until the rest fits; False if the dual variables alone do not."""
-        room = state.room
-        if state.nbytes > room:
+        allowed = state.cache_bytes
+        if state.nbytes > allowed:
             state.forget_useless(0.0, 0.0)
-        while state.nbytes > room and state.segments:
+        while state.nbytes > allowed and state.segments:
             state.overflows += 1
-            state.n_dropped += state.rest(state.nbytes - room + int(_FREED * room))
-        return state.nbytes <= room
+            state.n_dropped += state.rest(state.nbytes - allowed + int(_FREED * allowed))
+        return state.nbytes <= allowed

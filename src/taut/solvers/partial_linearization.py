@@ -85,10 +85,10 @@ class PartialLinearization(BlockAscent):
         """Means of blocks; planes for single steps at temperature 0, where means are labels."""
         if self.temperature == 0.0:
             return FrankWolfe(update=self.update).duals_of(data, weight, n_jobs)
-        data, exact = with_means(data, self.name), self.step == "exact"
+        data, line_search = with_means(data, self.name), self.step == "exact"
         if self.update == "batch":
-            return BatchMarginalDual(data, weight, 1, self.temperature, exact)
-        return MarginalDual(data, weight, n_jobs, self.temperature, exact)
+            return BatchMarginalDual(data, weight, 1, self.temperature, line_search)
+        return MarginalDual(data, weight, n_jobs, self.temperature, line_search)
 
 
 @dataclass
