@@ -20,8 +20,9 @@ from taut import (
 )
 from taut.data import Stream
 from taut.errors import InvalidData
-from taut.solvers import NSlack, OneSlack, one_slack
-from taut.solvers._cuts import Cuts, best_weights, step_towards
+from taut.solvers import NSlack, OneSlack
+from taut.solvers.baselines import one_slack
+from taut.solvers.baselines._cuts import Cuts, best_weights, step_towards
 from taut.structures import Scalar
 from test_online_cache import in_memory, part_of, stream
 from test_regularizer import n_weights, numbers

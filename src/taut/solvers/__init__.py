@@ -1,18 +1,18 @@
 """How to optimise: each solver is one file here and one line below."""
 
 from taut.solvers.base import Candidate, DualState, PassEvent, PassReport, Solver
+from taut.solvers.baselines.hard_negatives import HardNegatives
+from taut.solvers.baselines.n_slack import NSlack
+from taut.solvers.baselines.one_slack import OneSlack
+from taut.solvers.baselines.passive_aggressive import PassiveAggressive
+from taut.solvers.baselines.perceptron import Perceptron
+from taut.solvers.baselines.subgradient import Subgradient
 from taut.solvers.dual_coordinate import DualCoordinate
 from taut.solvers.frank_wolfe import FrankWolfe
-from taut.solvers.hard_negatives import HardNegatives
 from taut.solvers.multi_sample import MultiSample
 from taut.solvers.multi_sample_online import OnlineMultiSample
-from taut.solvers.n_slack import NSlack
-from taut.solvers.one_slack import OneSlack
 from taut.solvers.online_cache import OnlineCache
 from taut.solvers.partial_linearization import ExponentiatedGradient, PartialLinearization
-from taut.solvers.passive_aggressive import PassiveAggressive
-from taut.solvers.perceptron import Perceptron
-from taut.solvers.subgradient import Subgradient
 
 SOLVERS: dict[str, type[Solver]] = {
     solver.name: solver

@@ -12,7 +12,6 @@ import numpy as np
 from taut._lanes import aligned_zeros
 from taut.errors import InvalidData
 from taut.problem import Problem
-from taut.solvers._cuts import Cuts, best_weights, step_towards
 from taut.solvers._turns import Pace
 from taut.solvers.base import (
     Arrays,
@@ -23,6 +22,7 @@ from taut.solvers.base import (
     PassReport,
     Solver,
 )
+from taut.solvers.baselines._cuts import Cuts, best_weights, step_towards
 from taut.stored import Stored, check
 
 _ROUNDS = 50  # QPs in a row, where bounds make the dual no quadratic
