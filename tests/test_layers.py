@@ -81,6 +81,13 @@ def test_solvers_and_structures_do_not_know_each_other():
             assert "structures" not in imported_parts(source), source.name
 
 
+def test_nothing_is_built_on_baselines():
+    baselines = PACKAGE / "solvers" / "baselines"
+    for source in SOURCES:
+        if source.parent != baselines and source != PACKAGE / "solvers" / "__init__.py":
+            assert "baselines" not in source.read_text(), source.name
+
+
 def test_importing_is_cheap(environment):
     code = "import sys, taut; print(*sorted(m.partition('.')[0] for m in sys.modules))"
     answer = subprocess.run(

@@ -1,4 +1,4 @@
-"""How to optimise: each solver is one file here and one line below."""
+"""How to optimise: each solver is one file here, or in `baselines`, and one line below."""
 
 from taut.solvers.base import Candidate, DualState, PassEvent, PassReport, Solver
 from taut.solvers.baselines.hard_negatives import HardNegatives
