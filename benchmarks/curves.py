@@ -10,7 +10,7 @@ import numpy as np
 
 from taut import Problem, solve
 from taut.result import Record
-from taut.solvers import PassReport, Solver
+from taut.solvers import PassEvent, PassReport, Solver
 
 
 @dataclass
@@ -99,9 +99,9 @@ class _Watched:
         report, w = self._report, self._state.w
         self._parts += 1
         self._take_into_average(report, w)
-        passes = record.iteration - (not report.over)
-        stop = report.settled or self._spent >= self._limit
-        if stop or self._parts >= self._next or (report.over and passes <= 2):
+        passes = record.iteration - (not report.event.over)
+        stop = report.event is PassEvent.SETTLED or self._spent >= self._limit
+        if stop or self._parts >= self._next or (report.event.over and passes <= 2):
             self._next = max(self._parts + 1, int(self._growth * self._parts))
             self._note(record, passes)
             stop |= self._best - record.dual <= self._gap * self._best
@@ -109,9 +109,11 @@ class _Watched:
         return stop
 
     def _take_into_average(self, report: PassReport, w: np.ndarray) -> None:
-        if report.average is not None:
-            self._average = report.average
-        elif report.averages:
+        if report.candidate is None:
+            return
+        if report.candidate.w is not None:
+            self._average = report.candidate.w
+        else:
             self._average = w.copy() if self._average is None else 0.8 * self._average + 0.2 * w
 
     def _candidates(self):

@@ -104,7 +104,7 @@ def pass_seconds(sizes, repeats):
             report, time = cpu_time(
                 lambda p=problem, s=state: solver.pass_(p, s, 1.0, lambda: True)
             )
-            if not report.complete or report.oracle_calls != problem.n_blocks:
+            if not report.event.complete or report.oracle_calls != problem.n_blocks:
                 raise SystemExit("a pass did not visit all blocks: nothing to compare")
             times.append(time)
     return [statistics.median(times[1:]) for times in seconds]

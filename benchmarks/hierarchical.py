@@ -61,7 +61,7 @@ class Method:
 METHODS = {
     "multi-sample": Method("multi_sample", {}, "#c0392b"),
     "multi-sample, no centre": Method("multi_sample", {"recentring": 0.0}, "#c0392b", "--"),
-    "multi-sample, online": Method("multi_sample", {"form": "online"}, "#e07b1a"),
+    "multi-sample, online": Method("multi_sample_online", {}, "#e07b1a"),
     "dual coordinate": Method("dual_coordinate", {}, "#1e8449"),
     "Frank-Wolfe": Method("frank_wolfe", {}, "#1f5fa8"),
     "n-slack": Method("n_slack", {}, "#8e44ad", patient=True),

@@ -119,7 +119,7 @@ def quarter(problem):
     """The memory with which the cache has room for a share of the data."""
     plenty, size = 10**12, sum(chunk.nbytes for chunk in problem.source.chunks())
     solver = OnlineCache(memory=plenty)
-    fixed = plenty - solver.init(problem, np.random.default_rng(0)).room
+    fixed = plenty - solver.init(problem, np.random.default_rng(0)).cache_bytes
     return fixed + int(SHARE * size)
 
 

@@ -144,7 +144,7 @@ class Stopwatch:
             began = time.perf_counter()
             report = method(solver, state, *arguments)
             self.seconds[kept][-1] += time.perf_counter() - began
-            if report.over:
+            if report.event.over:
                 for values in self.seconds.values():
                     values.append(0.0)
             return report

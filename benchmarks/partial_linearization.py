@@ -44,7 +44,7 @@ PUBLISHED = {
     "exponentiated gradient": ExponentiatedGradient(recentring=0.0),
 }
 OURS = {
-    "pairwise Frank-Wolfe, gap sampling": FrankWolfe("pairwise", sampling="gap", recentring=0.0),
+    "pairwise Frank-Wolfe, gap sampling": FrankWolfe("pairwise", order="gap", recentring=0.0),
     "partial linearisation, centre": PartialLinearization(recentring="auto"),
     "dual coordinate": DualCoordinate(),
 }

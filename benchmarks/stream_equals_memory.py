@@ -39,7 +39,7 @@ import matplotlib.pyplot as plt
 
 FEATURES, CLASSES = 1000, 20
 C = 1.0
-FORMS = {"dual": {"shuffle": False}, "online": {"form": "online", "shuffle": False}}
+FORMS = {"dual": "multi_sample", "online": "multi_sample_online"}
 WAYS = {"memory": "#1f5fa8", "stream": "#c0392b"}
 
 
@@ -70,7 +70,7 @@ def problem(folder, way):
 def train(folder, way, form, passes):
     """In a process of its own: weights and dual values into a file, the rest to the parent."""
     before, began = peak_memory(), time.process_time()
-    solver = SOLVERS["multi_sample"](**FORMS[form])
+    solver = SOLVERS[FORMS[form]](shuffle=False)
     result = solve(problem(folder, way), solver, tol=0.0, max_iter=passes, random_state=0)
     dual = {record.iteration: record.dual for record in result.history}  # when a pass was over
     np.savez(folder / f"{way}-{form}.npz", w=result.w, dual=list(dual.values()))

@@ -20,9 +20,10 @@ from taut import (
 )
 from taut.data import Stream
 from taut.errors import InvalidData
-from taut.solvers import NSlack, OneSlack, one_slack
-from taut.solvers._cuts import Cuts
-from taut.solvers._simplex_qp import best_weights
+from taut.solvers import NSlack, OneSlack
+from taut.solvers.baselines import one_slack
+from taut.solvers.baselines._cuts import Cuts
+from taut.solvers.baselines._simplex_qp import best_weights
 from taut.structures import Scalar
 from test_online_cache import in_memory, part_of, stream
 from test_regularizer import n_weights, numbers
@@ -122,11 +123,11 @@ def test_an_interrupted_pass_adds_no_plane(form):
     problem, solver = STRUCTURES[form].problem(blocks=np.arange(100) % 6), OneSlack()
     state = after(problem, 0)
     report = solver.pass_(problem, state, 1.0, lambda: False)
-    assert (report.complete, report.oracle_calls) == (False, 64)
-    assert (report.gap, report.average, state.cuts.psi) == (np.inf, None, [])
+    assert (report.event.complete, report.oracle_calls) == (False, 64)
+    assert (report.gap, report.candidate, state.cuts.psi) == (np.inf, None, [])
     assert_array_equal(state.w, 0.0)
     report = solver.pass_(problem, state, 1.0, lambda: True)
-    assert (report.complete, report.oracle_calls, len(state.cuts.psi)) == (True, 100, 1)
+    assert (report.event.complete, report.oracle_calls, len(state.cuts.psi)) == (True, 100, 1)
 
 
 @pytest.mark.parametrize(("batch", "calls"), [(None, 64), (2, 2)])
@@ -134,7 +135,7 @@ def test_an_interrupted_pass_leaves_the_dual_point_feasible(form, batch, calls):
     problem, solver = STRUCTURES[form].problem(blocks=np.arange(100) % 6), NSlack(batch=batch)
     state = after(problem, 0, solver)
     report = solver.pass_(problem, state, 1.0, lambda: False)
-    assert (report.complete, report.oracle_calls) == (False, calls)
+    assert (report.event.complete, report.oracle_calls) == (False, calls)
     U = np.zeros(len(state.w))
     state.dual_vector(U)
     assert_allclose(state.w, U, atol=1e-12)
@@ -398,7 +399,7 @@ def test_an_interrupt_is_heard_between_parts():
     problem = StreamedProblem(case.structure, stream(case))
     state = after(problem, 0)
     report = OneSlack().pass_(problem, state, 1.0, lambda: next(answers))
-    assert (report.complete, report.oracle_calls, len(state.cuts.psi)) == (False, 7, 0)
+    assert (report.event.complete, report.oracle_calls, len(state.cuts.psi)) == (False, 7, 0)
 
 
 def test_start_of_a_stream_from_another_factor():

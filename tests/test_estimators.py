@@ -609,7 +609,7 @@ def test_certificate_is_true(name):
 
 @pytest.mark.parametrize(
     "solver",
-    ["auto", "dual_coordinate", DualCoordinate(sampling="gap"), DualCoordinate(recentring=0.0)],
+    ["auto", "dual_coordinate", DualCoordinate(order="gap"), DualCoordinate(recentring=0.0)],
     ids=str,
 )
 def test_solvers_agree(case, solver):
@@ -785,7 +785,7 @@ def test_checkpoint_of_another_fit_is_refused_and_kept(case, tmp_path):
 
 SAVED = {
     "binary": {"class_weight": {"ant": 2.0, "bee": 0.5}, "n_jobs": 2},
-    "multiclass": {"cost": COST, "solver": DualCoordinate(sampling="gap"), "time_limit": np.inf},
+    "multiclass": {"cost": COST, "solver": DualCoordinate(order="gap"), "time_limit": np.inf},
     "regression": {"epsilon": 0.5, "intercept_scaling": 2.0},
     "chain": {"boundary": True, "loss": "mean_hamming", "solver": "dual_coordinate"},
     "pairwise": {"k": None},

@@ -16,7 +16,7 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 # A part may import from the rows above its own, and from itself; `taut` itself is lazy.
 LAYERS = [
     ["errors"],
-    ["checks", "digest", "notices", "stored"],
+    ["checks", "digest", "notices", "stored", "tuning"],
     ["_compile_errors", "files", "interrupts", "progress", "result"],
     ["_jit", "_lanes", "advice", "spaces"],
     ["checksum", "enclosure", "label_rows", "xorshift"],
@@ -79,6 +79,13 @@ def test_solvers_and_structures_do_not_know_each_other():
     for source in SOURCES:
         if part_of(source) == "solvers":
             assert "structures" not in imported_parts(source), source.name
+
+
+def test_nothing_is_built_on_baselines():
+    baselines = PACKAGE / "solvers" / "baselines"
+    for source in SOURCES:
+        if source.parent != baselines and source != PACKAGE / "solvers" / "__init__.py":
+            assert "baselines" not in source.read_text(), source.name
 
 
 def test_importing_is_cheap(environment):

@@ -22,7 +22,7 @@ from taut.data import Stream, write_shards
 from taut.errors import InvalidData, InvalidType, MissingOracle
 from taut.plane_steps import sampled_steps
 from taut.planes import CAPACITY, N_PLANES, PlaneArrays
-from taut.solvers import DualCoordinate, MultiSample
+from taut.solvers import DualCoordinate, MultiSample, OnlineMultiSample
 from taut.structures import Multiclass, PairwiseRanking
 from test_online_cache import kind_of, part_of
 from test_solvers import assert_feasible, dual_point
@@ -32,7 +32,7 @@ FORMS = ["multiclass-csr-cost-bias", "chain", "tags-compiled", "tags-plain"]
 #: Of these, what a stream can hold.
 STREAMED = ["multiclass-csr-cost-bias", "chain", "pairwise", "tags-plain"]
 DUAL = MultiSample(2, recentring=0.0)
-ONLINE = MultiSample(2, form="online")
+BOTH = [MultiSample, OnlineMultiSample]
 
 
 def block_of(coef, losses, gram):
@@ -110,12 +110,11 @@ def test_all_labels_are_dual_coordinate_ascent():
 
 
 @pytest.mark.parametrize("sampler", ["argmax", "top", "random", "diverse", "all"])
-@pytest.mark.parametrize("form", ["dual", "online"])
-def test_samplers_lead_to_the_optimum(sampler, form):
+@pytest.mark.parametrize("kind", BOTH)
+def test_samplers_lead_to_the_optimum(sampler, kind):
     case = STRUCTURES["multiclass-csr-cost-bias"]
     best, *_ = solve_qp(*case.reference, np.ones(case.n_blocks), rtol=1e-7)
-    solver = MultiSample(3, sampler, form)
-    result = solve(case.problem(), solver, tol=2e-2, max_iter=3000, random_state=0)
+    result = solve(case.problem(), kind(3, sampler), tol=2e-2, max_iter=3000, random_state=0)
     assert result.certificate.status is Status.CONVERGED
     assert result.certificate.dual <= best * (1.0 + 1e-9)
     assert result.certificate.primal >= best * (1.0 - 1e-9)
@@ -201,7 +200,7 @@ class TestStream:
     @pytest.mark.parametrize(
         "solver",
         [
-            MultiSample(2, form="online", shuffle=False),
+            OnlineMultiSample(2, shuffle=False),
             MultiSample(2, shuffle=False),
             MultiSample(2, "random", shuffle=False, recentring=0.0),
             MultiSample(shuffle=False, recentring=0.0),
@@ -221,8 +220,8 @@ class TestStream:
         if not solver.recentring:
             assert_allclose(first.w, second.w, rtol=1e-9, atol=1e-12)
             assert_allclose(first.certificate.primal, second.certificate.primal, rtol=1e-9)
-        exact = solver.form == "online" and structure != "chain"  # no inner products from scores
-        if exact:
+        # Where no inner products are made from scores.
+        if isinstance(solver, OnlineMultiSample) and structure != "chain":
             assert_array_equal(first.w, second.w)
             assert_array_equal(first.history["dual"], second.history["dual"])
 
@@ -266,7 +265,7 @@ class TestChunked:
 
     def test_hot_start_of_another_kind_is_refused(self, tmp_path):
         _, problem = self.problem(tmp_path)
-        start = solve(problem, MultiSample(form="online"), max_iter=2).state
+        start = solve(problem, OnlineMultiSample(), max_iter=2).state
         with pytest.raises(InvalidData, match="not made by multi_sample over a stream"):
             solve(problem, MultiSample(), start=start)
 
@@ -278,21 +277,21 @@ class TestChunked:
         assert result.certificate.dual <= best.primal
         assert result.certificate.primal >= best.dual
 
-    @pytest.mark.parametrize("form", ["dual", "online"])
-    def test_stream_that_is_read_once(self, form):
+    @pytest.mark.parametrize("kind", BOTH)
+    def test_stream_that_is_read_once(self, kind):
         case = STRUCTURES["multiclass-csr-cost-bias"]
         source = Stream(iter(parts_of(case, 3)), kind="rows", classes=np.arange(4))
         problem = StreamedProblem(case.structure, source)
-        result = solve(problem, MultiSample(form=form, shuffle=False), random_state=0)
+        result = solve(problem, kind(shuffle=False), random_state=0)
         assert result.certificate.status is Status.READ_ONCE
         assert not result.certificate.exact
         best, *_ = solve_qp(*case.reference, np.ones(case.n_blocks), rtol=1e-7)
         assert result.certificate.dual <= best  # of all blocks, though each was seen once
 
 
-@pytest.mark.parametrize("form", ["dual", "online"])
+@pytest.mark.parametrize("kind", BOTH)
 @pytest.mark.parametrize("structure", ["multiclass-cost", "chain", "tags-plain"])
-def test_priors_and_bounds(structure, form, rng):
+def test_priors_and_bounds(structure, kind, rng):
     case = STRUCTURES[structure]
     n = case.problem().n_features
     regularizer = Regularizer(
@@ -302,7 +301,7 @@ def test_priors_and_bounds(structure, form, rng):
     )
     problem = Problem(case.structure, *case.data(), regularizer=regularizer)
     best = solve(problem, tol=1e-7, random_state=0).certificate
-    result = solve(problem, MultiSample(2, form=form), tol=3e-2, max_iter=3000, random_state=0)
+    result = solve(problem, kind(2), tol=3e-2, max_iter=3000, random_state=0)
     assert result.certificate.status is Status.CONVERGED
     assert result.certificate.dual <= best.primal * (1.0 + 1e-9)
     assert_allclose(problem.primal(result.w), result.certificate.primal, rtol=1e-10)
@@ -327,15 +326,14 @@ def argmax_and_truth(structure, x, w, truth, count):
 
 
 class TestOwnSampler:
-    @pytest.mark.parametrize("form", ["dual", "online"])
-    def test_function(self, form):
+    @pytest.mark.parametrize("kind", BOTH)
+    def test_function(self, kind):
         for structure, sampler in (
             ("multiclass-cost", first_two),
             ("tags-plain", argmax_and_truth),
         ):
             problem = STRUCTURES[structure].problem()
-            solver = MultiSample(2, sampler, form)
-            result = solve(problem, solver, tol=3e-2, max_iter=2000, random_state=0)
+            result = solve(problem, kind(2, sampler), tol=3e-2, max_iter=2000, random_state=0)
             assert result.certificate.status is Status.CONVERGED
 
     def test_method_of_the_structure(self):
@@ -358,15 +356,15 @@ class TestOwnSampler:
 
     def test_settings_are_stored_with_a_model(self, tmp_path):
         X, y = STRUCTURES["multiclass"].data()
-        solver = MultiSample(2, "top", "online", shuffle=False)
+        solver = OnlineMultiSample(2, "top", shuffle=False)
         MulticlassSVM(solver=solver, tol=0.1).fit(X, y).save(tmp_path / "model")
         assert load(tmp_path / "model").solver == solver
 
 
-def test_partial_fit_of_the_online_form(rng):
+def test_partial_fit_of_the_online_solver(rng):
     X = rng.normal(size=(300, 5))
     y = (X @ rng.normal(size=(5, 3))).argmax(axis=1)
-    model = MulticlassSVM(solver=MultiSample(form="online"), random_state=0)
+    model = MulticlassSVM(solver=OnlineMultiSample(), random_state=0)
     for k in range(0, 300, 50):
         model.partial_fit(X[k : k + 50], y[k : k + 50], classes=[0, 1, 2])
     assert model.score(X, y) > 0.9
@@ -379,14 +377,13 @@ def test_sampler_that_the_structure_cannot_serve():
         solve(STRUCTURES["tags-compiled"].problem(), MultiSample(2, "m_best"))
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"form": "batch"}, "form = 'batch': give 'dual' or 'online'"),
-        ({"n_samples": 0}, "n_samples = 0"),
-        ({"form": "online", "recentring": 2.0}, "which has no centre"),
-    ],
-)
-def test_bad_options_are_refused(options, message):
-    with pytest.raises(InvalidData, match=message):
-        MultiSample(**options)
+@pytest.mark.parametrize("kind", BOTH)
+def test_bad_options_are_refused(kind):
+    with pytest.raises(InvalidData, match="n_samples = 0"):
+        kind(0)
+    with pytest.raises(TypeError, match="'form'"):
+        kind(form="online")
+    with pytest.raises(TypeError, match="positional"):
+        kind(2, "top", "online")
+    with pytest.raises(TypeError, match="'recentring'"):
+        OnlineMultiSample(recentring=2.0)

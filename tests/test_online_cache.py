@@ -279,7 +279,7 @@ class Audit:
 
     def __call__(self, record):
         state = self.state
-        assert state.nbytes <= state.room
+        assert state.nbytes <= state.cache_bytes
         self.resting = max(self.resting, state.n_resting)
         ids = np.concatenate([[], *(segment.ids for segment in state.segments)])
         assert len(np.unique(ids)) == len(ids)

@@ -297,11 +297,11 @@ def test_structures_without_means_are_refused(name, solver):
         (lambda: PartialLinearization(np.nan), r"temperature = nan"),
         (lambda: PartialLinearization(step="line"), r"step = 'line': give 'exact' or"),
         (lambda: PartialLinearization(update="all"), r"update = 'all': give 'block' or 'batch'"),
-        (lambda: PartialLinearization(sampling="no"), r"sampling = 'no'"),
+        (lambda: PartialLinearization(order="no"), r"order = 'no'"),
         (lambda: ExponentiatedGradient(0.0), r"at temperature 0 would jump"),
         (lambda: FrankWolfe("best"), r"variant = 'best': give one of \['away', 'pairwise'"),
         (lambda: FrankWolfe("away", update="batch"), r"update = 'batch' with variant = 'away'"),
-        (lambda: FrankWolfe(update="batch", sampling="gap"), r"visits every block"),
+        (lambda: FrankWolfe(update="batch", order="gap"), r"visits every block"),
     ],
 )
 def test_bad_options_are_refused(make, message):

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import cases
 from reference import dual, primal
-from taut import Checkpoint, Problem, Status, loop, solve
+from taut import Checkpoint, Problem, Status, solve, tuning
 from taut.loop import Run
 from taut.solvers import DualCoordinate
 from taut.structures import Chain, Multiclass, Scalar
@@ -139,8 +139,8 @@ def test_widening_twice_is_widening_once(narrow):
 
 def test_a_run_that_single_precision_stalls_is_widened(narrow, monkeypatch):
     """As if tolerances far below 1e-5 were within single precision's reach."""
-    monkeypatch.setattr(loop, "_SINGLE", 0.0)
-    monkeypatch.setattr(loop, "_PATIENCE", 4)
+    monkeypatch.setattr(tuning, "SINGLE_PRECISION", 0.0)
+    monkeypatch.setattr(tuning, "VERIFIED_PATIENCE", 4)
     result = run(narrow.problem(10.0), tol=1e-9, max_iter=1000)
     assert result.state["w"].dtype == np.float64
     assert result.certificate.status is Status.CONVERGED
@@ -148,7 +148,7 @@ def test_a_run_that_single_precision_stalls_is_widened(narrow, monkeypatch):
 
 
 def test_verifications_without_gain_widen(narrow, monkeypatch):
-    monkeypatch.setattr(loop, "_PATIENCE", 4)
+    monkeypatch.setattr(tuning, "VERIFIED_PATIENCE", 4)
     run = Run(narrow.problem(10.0), DualCoordinate(), 1e-4, np.random.default_rng(0))
     run.go(3, None, [], None)
     for _ in range(2):  # at the same w, where `go` ended with one

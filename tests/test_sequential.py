@@ -34,7 +34,7 @@ from taut.solvers import (
     _turns,
 )
 from taut.solvers._sequential import Sequential
-from taut.solvers._visits import ExactVisits, Step
+from taut.solvers._visitors import ExactVisitor, Step
 from taut.structures import Multiclass, Regression, Scalar
 
 # Without ties at w = 0, which the oracles would break in ways of their own: compiled and plain.
@@ -245,8 +245,11 @@ class Several(Sequential):
     def step(self):
         return Step(sampled_steps, max_steps=300)
 
-    def visits_of(self, data, state):
-        return ExactVisits(data) if self.exact else super().visits_of(data, state)
+    def sampler_of(self, data):
+        return self.sampler
+
+    def visitor_of(self, data, state):
+        return ExactVisitor(data) if self.exact else super().visitor_of(data, state)
 
 
 @pytest.mark.parametrize(
@@ -437,7 +440,7 @@ def test_feeding_is_reading_once(method):
 
 
 def test_partial_fit_names_the_solvers_that_can_be_fed():
-    with pytest.raises(InvalidData, match="'online_cache', 'passive_aggressive', 'perceptron'"):
+    with pytest.raises(InvalidData, match="'multi_sample_online', 'online_cache', 'passive"):
         BinarySVM(solver=DualCoordinate()).partial_fit(np.eye(2), [0, 1])
 
 

@@ -18,8 +18,9 @@ from cases import STRUCTURES
 from own_structures import Tags
 from taut import Checkpoint, Problem, Status, files, solve
 from taut.errors import InvalidData, InvalidFile
+from taut.loop import Run
 from taut.result import Certificate, History
-from taut.solvers import DualCoordinate
+from taut.solvers import Candidate, DualCoordinate, PassEvent
 
 # One structure for each form of the dual variables.
 FORMS = ["multiclass", "chain", "tags-inner", "tags-plain"]
@@ -53,6 +54,57 @@ class Snapshot:
 
 
 run = functools.partial(solve, tol=1e-8, max_iter=5000, random_state=0)
+
+
+# What a pass may report
+
+
+def after_passes(event, *candidates):
+    """A run in single precision whose passes came to an event, each with a candidate."""
+    problem = STRUCTURES["multiclass-single"].problem()
+    run = Run(problem, DualCoordinate(cached_passes=0), 0.999, np.random.default_rng(0))
+    for candidate in candidates:
+        report = run.solver.pass_(problem, run.state, 1.0, lambda: True)
+        run.account(dataclasses.replace(report, event=event, candidate=candidate), 0.0)
+    return run
+
+
+@pytest.mark.parametrize(
+    ("event", "over", "verified", "widened", "recentres"),
+    [
+        (PassEvent.EXPLORED, False, False, False, False),
+        (PassEvent.PART, False, False, False, True),
+        (PassEvent.STUCK_PART, False, False, True, True),
+        (PassEvent.INCOMPLETE, True, False, False, True),
+        (PassEvent.COMPLETE, True, True, False, True),
+        (PassEvent.STUCK, True, True, True, True),
+        (PassEvent.SETTLED, True, True, False, True),
+        (PassEvent.OUT_OF_MEMORY, False, False, False, True),
+    ],
+)
+def test_what_follows_from_an_event(event, over, verified, widened, recentres):
+    run = after_passes(event, None)
+    assert (run.iteration, run.parts) == (over, 1)
+    assert run.history.records[-1].iteration == 1
+    assert run.history.records[-1].exact == verified
+    assert (run.state.w.dtype == np.float64) == widened
+    assert run.recentres == recentres
+
+
+def test_what_follows_from_a_candidate():
+    """The solver's own is taken as it is; the average begins with the third w."""
+    own, joins, anew = Candidate(np.ones(3)), Candidate(), Candidate(restarts=True)
+    for candidates, averaged, has_average, better in (
+        ([None] * 3, 0, False, "w"),
+        ([own] * 3, 0, True, "average"),
+        ([joins] * 2, 2, False, "w"),
+        ([joins] * 3, 3, True, "w"),
+        ([joins] * 3 + [anew], 1, False, "average"),
+        ([anew] + [joins] * 2, 3, True, "average"),
+    ):
+        run = after_passes(PassEvent.PART, *candidates)
+        found = (run.averaged, run.average is not None, run.better)
+        assert found == (averaged, has_average, better)
 
 
 # Why it stops

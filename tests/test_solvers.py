@@ -431,7 +431,7 @@ def test_how_a_pass_is_divided_changes_nothing(structure, case, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"sampling": "random"}, r"sampling = 'random': give 'permutation' or 'gap'"),
+        ({"order": "random"}, r"order = 'random': give 'permutation' or 'gap'"),
         ({"max_steps": 0}, r"max_steps = 0 and max_interval = 16 must be at least 1"),
         ({"cached_passes": -1}, r"cached_passes = -1 at least 0"),
         ({"max_interval": 0}, r"max_interval = 0"),

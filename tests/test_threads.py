@@ -172,7 +172,7 @@ def test_no_block_is_visited_by_two_threads_at_once(monkeypatch):
     monkeypatch.setattr(base, "in_threads", in_turn)
     case, weight = CASES["multiclass"], np.where(np.arange(N_BLOCKS) < 3, 1.0, 1e-6)
     problem = Problem(case.structure, *case.data(), sample_weight=weight, n_jobs=2)
-    solve(problem, DualCoordinate(sampling="gap", shrink=0.0), max_iter=5, random_state=0)
+    solve(problem, DualCoordinate(order="gap", shrink=0.0), max_iter=5, random_state=0)
     assert max(len(parts) for parts in together) == 2
     for parts in together:
         assert len(set().union(*parts)) == sum(len(part) for part in parts)

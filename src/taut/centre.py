@@ -24,16 +24,9 @@ import math
 
 import numpy as np
 
+from taut import tuning
 from taut.quadratic import Quadratic
 from taut.stored import check, require, vector
-
-#: Squared move of a pass over the summed squared moves of its visits, where kappa is left alone.
-_GOOD_ALIGNMENT = (0.25, 1.0)
-_SEARCHING = 10  # passes in which kappa changes quickly
-_FAST, _SLOW = 1.5, 1.03
-_PATIENCE = 40  # passes without a gain of 2 % before the centre is weakened
-_GAIN = 0.98
-_WORTHWHILE = 0.3  # kappa below which moving the centre costs more than it brings
 
 
 class MovingCentre:
@@ -100,27 +93,27 @@ class MovingCentre:
         The root is only where the search begins: it was right on usps and sector, and up to some
         hundred times too small elsewhere. The limit is twice the curvature.
         """
-        self.limit = self.first_limit = 2.0 * max(1.0, curvature)
+        self.limit = self.first_limit = tuning.LARGEST * max(1.0, curvature)
         self.wanted = math.sqrt(curvature)
         return self._worthwhile()
 
     def _worthwhile(self) -> float:
-        return self.wanted if self.wanted >= _WORTHWHILE else 0.0
+        return self.wanted if self.wanted >= tuning.WORTHWHILE else 0.0
 
     def next_strength(self, alignment: float, gap: float) -> float:
         """Kappa by how the last pass's visits added up; weakened if nothing helps."""
         self.passes += 1
-        factor = _FAST if self.passes <= _SEARCHING else _SLOW
-        low, high = _GOOD_ALIGNMENT
+        factor = tuning.FAST if self.passes <= tuning.SEARCHING else tuning.SLOW
+        low, high = tuning.GOOD_ALIGNMENT
         if alignment < low:
             self.wanted = min(factor * self.wanted, self.limit)
         elif alignment > high:
             self.wanted /= factor
         self.waited += 1
-        if gap < _GAIN * self.best_gap:
+        if gap < tuning.CENTRE_GAIN * self.best_gap:
             self.best_gap, self.waited = gap, 0
-        elif self.waited > _PATIENCE:
-            self.wanted = self.limit = self.wanted / 3.0
+        elif self.waited > tuning.CENTRE_PATIENCE:
+            self.wanted = self.limit = self.wanted / tuning.WEAKENING
             self.best_gap, self.waited = gap, 0
         return self._worthwhile()
 

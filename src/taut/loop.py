@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from taut import tuning
 from taut._jit import clock, compile_seconds, kernel
 from taut._lanes import aligned_zeros
 from taut.advice import advice
@@ -33,7 +34,7 @@ from taut.result import (
 )
 from taut.snapshots import resume, snapshot_of
 from taut.solvers import Solver
-from taut.solvers.base import Arrays, PassReport
+from taut.solvers.base import Arrays, Candidate, PassEvent, PassReport
 from taut.stored import check, vector
 
 Callback = Callable[[Record], object]
@@ -41,17 +42,7 @@ Callback = Callable[[Record], object]
 _log = logging.getLogger("taut")
 DIGEST, WEIGHTS = "data_digest", "weight_digest"  # among the arrays of a result's state
 
-_AVERAGING = 0.2  # weight of the newest w in the running average, once it has begun
-_PRECISION = 1e-9  # relative gaps above this are never blamed on floating-point numbers
-_FLOOR = 1e-12  # relative gaps that rounding may hide from the estimate: verified whatever tol
-_LONG = 256  # passes from which bounds are verified now and then, whatever the estimates say
-_PATIENCE = 20  # verifications without gain before precision is blamed
-_STAGNANT = 60  # passes without a gain of 2 % before single precision is blamed
-_SINGLE = 1e-5  # relative gaps below this are beyond w in single precision
-_DRIFT = 50  # parts after which the rounding of single precision has added up in w
-_CROSSING = 1e-10  # relative excess of dual over primal that is no proof of a fault
 _LIMITS = (Status.MAX_ITER, Status.TIME_LIMIT)  # that would not have been met without rounding
-_TRUST = (1e-3, 10.0)  # bounds of true over estimated gap: one wrong estimate is no lasting verdict
 
 
 @kernel
@@ -98,7 +89,7 @@ class Run:
         self.seconds = 0.0
         # True gap over estimated gap when last verified. A pass sees blocks before it mends them,
         # so the estimate is usually too high.
-        self.overestimate = 0.5
+        self.overestimate = tuning.FIRST_OVERESTIMATE
         self.aim()
         self.better = "w"  # of w and the running average, the one that was better last time
         self.best_w: np.ndarray | None = None
@@ -114,7 +105,7 @@ class Run:
         #: What the dual variables belong to; where data may change it is asked before the passes.
         self.belonging: Callable[[], Belonging] = lambda: problem.belonging()()
 
-        if tol < _SINGLE:
+        if tol < tuning.SINGLE_PRECISION:
             self.widen()
 
     def hot_start(self, start: Arrays) -> None:
@@ -164,7 +155,8 @@ class Run:
                     self.problem, self.state, self.centre.stiffness, keep_going
                 )
                 record = self.account(report, began)
-                status = self.verdict() or (Status.SETTLED if report.settled else None)
+                settled = report.event is PassEvent.SETTLED
+                status = self.verdict() or (Status.SETTLED if settled else None)
                 try:
                     answers = [callback(record) for callback in callbacks]
                     if status is None and any(answer is True for answer in answers):
@@ -174,7 +166,7 @@ class Run:
                 if status is None:
                     if interrupted.is_set():
                         status = Status.INTERRUPTED
-                    elif report.exhausted:
+                    elif report.event is PassEvent.OUT_OF_MEMORY:
                         status = Status.OUT_OF_MEMORY
                     elif clock() >= deadline:
                         status = Status.TIME_LIMIT
@@ -187,7 +179,7 @@ class Run:
                 status = Status.READ_ONCE if status is Status.MAX_ITER else status
             elif status not in (Status.CONVERGED, Status.STALLED):
                 self.verify()
-                hopeless = self.relative_rounding > max(self.tol, _PRECISION)
+                hopeless = self.relative_rounding > max(self.tol, tuning.PRECISION)
                 stalled = hopeless and status in _LIMITS
                 status = self.verdict() or (Status.STALLED if stalled else status)
             if self.problem.repeatable:
@@ -198,48 +190,47 @@ class Run:
 
     def account(self, report: PassReport, began: float) -> Record:
         """Bring estimates, and when it is time true bounds, up to date after a pass."""
+        event = report.event
         self.parts += 1
-        self.iteration += report.over
-        drifts = report.over and self.parts - self.summed >= _DRIFT
-        if (report.stuck or drifts) and self.state.w.dtype != np.float64:
-            if report.stuck:
+        self.iteration += event.over
+        drifts = event.over and self.parts - self.summed >= tuning.DRIFT
+        if (event.stuck or drifts) and self.state.w.dtype != np.float64:
+            if event.stuck:
                 self.widen()
             self.place(self.summed_up())
             self.summed = self.parts
-        self.recentres = report.recentre
+        self.recentres = event is not PassEvent.EXPLORED
         self.oracle_calls += report.oracle_calls
-        w = self.state.w
-        conjugate, excess, moved = self.centre.survey(w)
+        conjugate, excess, moved = self.centre.survey(self.state.w)
         dual = self.state.dual_value(conjugate)
         gap = report.gap + excess
         check_numbers(dual)
         self.alignment = moved / report.movement if report.movement > 0.0 else 1.0
-        if report.over:
-            self.stagnant = 0 if gap < 0.98 * self.least_gap else self.stagnant + 1
+        if event.over:
+            self.stagnant = 0 if gap < tuning.PASS_GAIN * self.least_gap else self.stagnant + 1
             self.least_gap = min(gap, self.least_gap)
         primal, exact = dual + gap, False
         self.state.primal, self.state.excess = primal, excess
-        if report.average is not None:
-            self.average, self.better = report.average, "average"
-        elif report.averages:
-            self.take_into_average(w, report.restarts)
-        looks_back = report.over and self.looks_back()
-        if looks_back or (report.complete and self.worth_verifying(gap, primal)):
+        if report.candidate is not None:
+            self.consider(report.candidate)
+        looks_back = event.over and self.looks_back()
+        if looks_back or (event.complete and self.worth_verifying(gap, primal)):
             exact = self.verify(None if looks_back else dual)
             primal = self.best_primal
             dual = self.best_dual if exact else dual
             if primal - dual > gap:
                 self.state.wake()
-            self.overestimate = float(np.clip((primal - dual) / gap, *_TRUST)) if gap else 1.0
+            ratio = (primal - dual) / gap if gap else 1.0
+            self.overestimate = float(np.clip(ratio, *tuning.TRUSTED_OVERESTIMATE))
             self.aim()
         self.seconds = clock() - began
         record = Record(
-            self.iteration + (not report.over), self.seconds, primal, dual, exact,
+            self.iteration + (not event.over), self.seconds, primal, dual, exact,
             self.oracle_calls, self.centre.stiffness,
         )  # fmt: skip
         self.history.records.append(record)
         _log.debug("pass %d: primal %.6g, dual %.6g", record.iteration, primal, dual)
-        if self.stagnant >= _STAGNANT:
+        if self.stagnant >= tuning.PASS_PATIENCE:
             self.widen()
         return record
 
@@ -250,18 +241,24 @@ class Run:
     def looks_back(self) -> bool:
         """Whether it is time to see how good w is in a long run, which may not end at its best."""
         power = self.iteration & (self.iteration - 1) == 0
-        return self.problem.repeatable and power and self.iteration >= _LONG
+        return self.problem.repeatable and power and self.iteration >= tuning.LONG_RUN
 
-    def take_into_average(self, w: np.ndarray, restarts: bool) -> None:
-        """Move the average of w, which begins with the third w."""
-        if restarts:
+    def consider(self, candidate: Candidate) -> None:
+        """Have a solver's candidate beside w, or move the average, which begins with the third w.
+
+        The average takes w as it is by now: it may have been summed up afresh after the pass.
+        """
+        if candidate.w is not None:
+            self.average, self.better = candidate.w, "average"
+            return
+        if candidate.restarts:
             self.keep_best()
             self.average, self.averaged, self.better = None, 0, "average"
         self.averaged += 1
         if self.average is not None:
-            _blend(self.average, w, max(_AVERAGING, 1.0 / self.averaged))
-        elif self.averaged > 2:
-            self.average = w.copy()
+            _blend(self.average, self.state.w, max(tuning.AVERAGING, 1.0 / self.averaged))
+        elif self.averaged >= tuning.FIRST_AVERAGED:
+            self.average = self.state.w.copy()
 
     def settle_for_estimates(self) -> None:
         """The bounds of what has been seen, where it cannot be looked at again."""
@@ -274,7 +271,8 @@ class Run:
         """Whether the estimates let one expect a true gap within tol."""
         if not self.problem.repeatable:
             return False
-        return self.overestimate * gap <= max(0.95 * self.tol, _FLOOR) * primal
+        wanted = max(tuning.MARGIN_OF_ESTIMATES * self.tol, tuning.HIDDEN_GAP)
+        return self.overestimate * gap <= wanted * primal
 
     def verify(self, dual: float | None = None) -> bool:
         """True bounds: the primal by all oracles, the dual from the dual variables.
@@ -303,11 +301,13 @@ class Run:
                 self.penalty = self.problem.quadratic.value(v)
             # The other is rarely better by much: ask for it only where it could decide. Where w
             # moves by rules of its own it may be, and in the end both are asked for.
-            decides = self.tol < self.relative_to(dual, primals[name]) <= 2 * self.tol
+            own_gap = self.relative_to(dual, primals[name])
+            decides = self.tol < own_gap <= tuning.UNDECIDED * self.tol
             if not decides and (self.state.follows or not exact):
                 break
         self.better = min(primals, key=lambda name: primals[name])
-        if not exact and relative(self.best_primal, dual) <= max(1.1 * self.tol, _PRECISION):
+        near = max(tuning.NEAR * self.tol, tuning.PRECISION)
+        if not exact and relative(self.best_primal, dual) <= near:
             U = self.summed_up()
             self.take_dual(U)
             exact, dual = True, self.best_dual
@@ -319,9 +319,9 @@ class Run:
         if self.verdict() is None:
             self.keep_best()
         gap = self.relative_to(dual)
-        self.fruitless = 0 if gap < 0.9 * self.verified_gap else self.fruitless + 1
+        self.fruitless = 0 if gap < tuning.VERIFIED_GAIN * self.verified_gap else self.fruitless + 1
         self.verified_gap = min(gap, self.verified_gap)
-        if self.fruitless >= _PATIENCE // 2:
+        if self.fruitless >= tuning.VERIFIED_PATIENCE // 2:
             self.widen()
         return exact
 
@@ -351,7 +351,7 @@ class Run:
     def check_order(self) -> None:
         """Refuse to go on where the bounds prove each other wrong."""
         excess = self.best_dual - self.best_primal
-        if excess <= self.rounding + _CROSSING * abs(self.best_primal):
+        if excess <= self.rounding + tuning.CROSSING * abs(self.best_primal):
             return
         name = type(self.problem.structure).__name__
         raise CrossedBounds(
@@ -392,7 +392,7 @@ class Run:
             return Status.CONVERGED
         if rounding > self.tol and gap <= rounding:
             return Status.STALLED
-        if gap <= max(_PRECISION, rounding) and self.fruitless >= _PATIENCE:
+        if gap <= max(tuning.PRECISION, rounding) and self.fruitless >= tuning.VERIFIED_PATIENCE:
             return Status.STALLED
         return None
 

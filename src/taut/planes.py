@@ -27,7 +27,7 @@ _FIRST_CAPACITY = 4
 #: The columns of `PlaneArrays.places`; two more make a row a cache line.
 N_PLANES, CAPACITY, SLOT, SQUARE, TEXT, LABEL_SIZE = range(6)
 _COLUMNS = 8
-_MOST_ROOM, _LARGEST = 2**24, 2**48  # of a block, and of places that a file may name
+_MOST_CAPACITY, _LARGEST = 2**24, 2**48  # of a block, and of places that a file may name
 
 
 class PlaneArrays(NamedTuple):
@@ -48,18 +48,18 @@ class PlaneArrays(NamedTuple):
 @view
 def gram_of(planes, i):
     """Block i's Gram matrix, a view."""
-    room = planes.places[i, CAPACITY]
+    capacity = planes.places[i, CAPACITY]
     start = planes.places[i, SQUARE]
-    return planes.gram[start : start + room * room].reshape((room, room))
+    return planes.gram[start : start + capacity * capacity].reshape((capacity, capacity))
 
 
 @view
 def labels_of(planes, i):
     """Block i's labels, a view of shape (capacity, label size)."""
-    room = planes.places[i, CAPACITY]
+    capacity = planes.places[i, CAPACITY]
     size = planes.places[i, LABEL_SIZE]
     start = planes.places[i, TEXT]
-    return planes.labels[start : start + room * size].reshape((room, size))
+    return planes.labels[start : start + capacity * size].reshape((capacity, size))
 
 
 @helper
@@ -104,15 +104,15 @@ def _drop_idle(planes, i):
 
 
 @helper
-def _copy_block(source, i, target, slot, square, text, room):
-    """Write block i of `source` into `target` at the given places, with the given room."""
+def _copy_block(source, i, target, slot, square, text, capacity):
+    """Write block i of `source` into `target` at the given places, with the given capacity."""
     start = source.places[i, SLOT]
     old_gram = gram_of(source, i)
     old_labels = labels_of(source, i)
     target.places[i, SLOT] = slot
     target.places[i, SQUARE] = square
     target.places[i, TEXT] = text
-    target.places[i, CAPACITY] = room
+    target.places[i, CAPACITY] = capacity
     gram = gram_of(target, i)
     labels = labels_of(target, i)
     for q in range(source.places[i, N_PLANES]):
@@ -132,15 +132,16 @@ def make_room(planes, i, wanted):
     _drop_idle(planes, i)
     if planes.places[i, N_PLANES] + wanted <= planes.places[i, CAPACITY]:
         return True
-    room = 2 * planes.places[i, CAPACITY]
-    while room < planes.places[i, N_PLANES] + wanted:
-        room *= 2
+    capacity = 2 * planes.places[i, CAPACITY]
+    while capacity < planes.places[i, N_PLANES] + wanted:
+        capacity *= 2
     free = planes.free
     slot, square, text = free[0, 0], free[0, 1], free[0, 2]
-    ends = (slot + room, square + room * room, text + room * planes.places[i, LABEL_SIZE])
+    size = planes.places[i, LABEL_SIZE]
+    ends = (slot + capacity, square + capacity * capacity, text + capacity * size)
     if ends[0] > free[1, 0] or ends[1] > free[1, 1] or ends[2] > free[1, 2]:
         return False
-    _copy_block(planes, i, planes, slot, square, text, room)
+    _copy_block(planes, i, planes, slot, square, text, capacity)
     free[0, 0], free[0, 1], free[0, 2] = ends
     return True
 
@@ -166,10 +167,10 @@ def ranges(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     return np.arange(ends[-1]) + np.repeat(starts - ends + sizes, sizes)
 
 
-def _needs(places: np.ndarray, room: np.ndarray | None = None) -> np.ndarray:
-    """What each block takes of the three pools, or would take with other room: shape (n, 3)."""
-    room = places[:, CAPACITY] if room is None else room
-    return np.column_stack([room, room**2, room * places[:, LABEL_SIZE]])
+def _needs(places: np.ndarray, capacity: np.ndarray | None = None) -> np.ndarray:
+    """What each block takes of the three pools, or would take with other capacity: shape (n, 3)."""
+    capacity = places[:, CAPACITY] if capacity is None else capacity
+    return np.column_stack([capacity, capacity**2, capacity * places[:, LABEL_SIZE]])
 
 
 def _pools(places: np.ndarray, spare: np.ndarray) -> PlaneArrays:
@@ -215,10 +216,10 @@ def _assemble(
     return new
 
 
-def one_block(room: int) -> PlaneArrays:
+def one_block(capacity: int) -> PlaneArrays:
     """Room for the planes of a single visit, which plane steps read as those of block 0."""
     places = _no_places(1)
-    places[0, CAPACITY] = room
+    places[0, CAPACITY] = capacity
     return _pools(places, np.zeros(3, dtype=np.int64))
 
 
@@ -234,10 +235,10 @@ class Planes:
     """
 
     def __init__(self, weight: np.ndarray, truth: np.ndarray, offsets: np.ndarray) -> None:
-        n, room = len(weight), _FIRST_CAPACITY
+        n, capacity = len(weight), _FIRST_CAPACITY
         sizes = np.diff(offsets).astype(np.int64)
         places = _no_places(n)
-        places[:, N_PLANES], places[:, CAPACITY], places[:, LABEL_SIZE] = 1, room, sizes
+        places[:, N_PLANES], places[:, CAPACITY], places[:, LABEL_SIZE] = 1, capacity, sizes
         self.arrays = _pools(places, np.zeros(3, dtype=np.int64))
         self.arrays.coef[places[:, SLOT]] = weight
         self.arrays.labels[ranges(places[:, TEXT], sizes)] = truth
@@ -249,10 +250,10 @@ class Planes:
         many more planes.
         """
         places = self.arrays.places
-        room = 2 * places[:, CAPACITY]
-        while (room < places[:, N_PLANES] + wanted).any():
-            room = np.where(room < places[:, N_PLANES] + wanted, 2 * room, room)
-        doubled = _needs(places, room).max(axis=0)
+        capacity = 2 * places[:, CAPACITY]
+        while (capacity < places[:, N_PLANES] + wanted).any():
+            capacity = np.where(capacity < places[:, N_PLANES] + wanted, 2 * capacity, capacity)
+        doubled = _needs(places, capacity).max(axis=0)
         spare = _needs(places).sum(axis=0) // 2 + n_shares * doubled
         everything = np.arange(len(places))
         self.arrays = _assemble(len(places), [(everything, self.arrays, everything)], spare)
@@ -280,8 +281,9 @@ class Planes:
         planes = Planes.__new__(Planes)
         planes.arrays = PlaneArrays(*(arrays[name] for name in PlaneArrays._fields))
         places, free = planes.arrays.places, planes.arrays.free
-        count, room = places[:, N_PLANES], places[:, CAPACITY]
-        require((count >= 1) & (count <= room) & (room <= _MOST_ROOM), "planes are miscounted")
+        count, capacity = places[:, N_PLANES], places[:, CAPACITY]
+        counted = (count >= 1) & (count <= capacity) & (capacity <= _MOST_CAPACITY)
+        require(counted, "planes are miscounted")
         require(places[:, LABEL_SIZE] == sizes, "planes have labels of other sizes")
         lengths = [len(getattr(planes.arrays, names[0])) for _, names in _POOLS]
         require((free[0] <= free[1]) & (free[1] <= lengths), "pools have no such free space")
@@ -379,18 +381,18 @@ class Planes:
         """The mean |psi|^2 of each block's planes, by their coefficients; 0 without any."""
         arrays, n = self.arrays, len(self.arrays.places)
         blocks, places = self._live()
-        q, room = places - arrays.places[blocks, SLOT], arrays.places[blocks, CAPACITY]
+        q, capacity = places - arrays.places[blocks, SLOT], arrays.places[blocks, CAPACITY]
         start = arrays.places[blocks, SQUARE]
         gram = arrays.gram
-        square = gram[start + q * (room + 1)] + gram[start] - 2.0 * gram[start + q * room]
+        square = gram[start + q * (capacity + 1)] + gram[start] - 2.0 * gram[start + q * capacity]
         coef = np.where(q > 0, arrays.coef[places], 0.0)
         total, weight = np.bincount(blocks, coef * square, n), np.bincount(blocks, coef, n)
         return total / np.where(weight > 0.0, weight, 1.0)
 
     def gram(self, i: int) -> np.ndarray:
         """Block i's Gram matrix, a view."""
-        _, room, _, start, *_ = self.arrays.places[i]
-        return self.arrays.gram[start : start + room**2].reshape(room, room)
+        _, capacity, _, start, *_ = self.arrays.places[i]
+        return self.arrays.gram[start : start + capacity**2].reshape(capacity, capacity)
 
     def labels(self, i: int) -> np.ndarray:
         """The labels of block i's planes, a view."""

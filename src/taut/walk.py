@@ -162,8 +162,8 @@ class Walk:
         `gap` is what the last solve left; the next one is expected to leave what all did.
         """
         expected = sum(point.certificate.relative_gap for point in self.points) / len(self.points)
-        room = _AIM * self.gap - 0.5 * (min(gap, _SOLVED * self.gap) + expected)
-        return math.sqrt(max(room, 0.1 * self.gap) / rate) if rate > 0.0 else math.inf
+        left = _AIM * self.gap - 0.5 * (min(gap, _SOLVED * self.gap) + expected)
+        return math.sqrt(max(left, 0.1 * self.gap) / rate) if rate > 0.0 else math.inf
 
     @staticmethod
     def _rate(a: _Solve, b: _Solve) -> float:

@@ -32,7 +32,7 @@ class Control:
 #: Settings that end soon; which structures they are tried with, so that little is compiled.
 SOLVERS = {
     "dual_coordinate": lambda: solvers.DualCoordinate(),
-    "dual_coordinate-gap": lambda: solvers.DualCoordinate(sampling="gap"),
+    "dual_coordinate-gap": lambda: solvers.DualCoordinate(order="gap"),
     "online_cache": lambda: solvers.OnlineCache(memory="10MB"),
     "multi_sample": lambda: solvers.MultiSample(),
     "frank_wolfe": lambda: solvers.FrankWolfe("pairwise"),

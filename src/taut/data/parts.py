@@ -219,19 +219,19 @@ class Parts:
             yield _stacked(waiting, k + 1)
 
 
-def split(chunk: Chunk, size: int, room: int | None = None) -> Iterator[Chunk]:
-    """Cut a chunk into pieces of about `size` bytes, the first of at most `room` if it can be.
+def split(chunk: Chunk, size: int, first: int | None = None) -> Iterator[Chunk]:
+    """Cut a chunk into pieces of about `size` bytes, the first of at most `first` if it can be.
 
     Each piece has at least one block.
     """
     ends = chunk.ends()
     start, n = 0, chunk.n_blocks
-    room = size if room is None else room
+    limit = size if first is None else first
     while start < n:
-        stop = int(np.searchsorted(ends, ends[start] + room, side="right")) - 1
+        stop = int(np.searchsorted(ends, ends[start] + limit, side="right")) - 1
         stop = max(start + 1, stop)
         yield chunk.between(start, stop)
-        start, room = stop, size
+        start, limit = stop, size
 
 
 def rechunk(chunks: Iterable[Chunk], size: int) -> Iterator[Chunk]:

@@ -1,17 +1,18 @@
-"""How to optimise: each solver is one file here and one line below."""
+"""How to optimise: each solver is one file here, or in `baselines`, and one line below."""
 
-from taut.solvers.base import DualState, PassReport, Solver
+from taut.solvers.base import Candidate, DualState, PassEvent, PassReport, Solver
+from taut.solvers.baselines.hard_negatives import HardNegatives
+from taut.solvers.baselines.n_slack import NSlack
+from taut.solvers.baselines.one_slack import OneSlack
+from taut.solvers.baselines.passive_aggressive import PassiveAggressive
+from taut.solvers.baselines.perceptron import Perceptron
+from taut.solvers.baselines.subgradient import Subgradient
 from taut.solvers.dual_coordinate import DualCoordinate
 from taut.solvers.frank_wolfe import FrankWolfe
-from taut.solvers.hard_negatives import HardNegatives
 from taut.solvers.multi_sample import MultiSample
-from taut.solvers.n_slack import NSlack
-from taut.solvers.one_slack import OneSlack
+from taut.solvers.multi_sample_online import OnlineMultiSample
 from taut.solvers.online_cache import OnlineCache
 from taut.solvers.partial_linearization import ExponentiatedGradient, PartialLinearization
-from taut.solvers.passive_aggressive import PassiveAggressive
-from taut.solvers.perceptron import Perceptron
-from taut.solvers.subgradient import Subgradient
 
 SOLVERS: dict[str, type[Solver]] = {
     solver.name: solver
@@ -21,6 +22,7 @@ SOLVERS: dict[str, type[Solver]] = {
         PartialLinearization,
         FrankWolfe,
         MultiSample,
+        OnlineMultiSample,
         ExponentiatedGradient,
         OneSlack,
         NSlack,
@@ -33,6 +35,7 @@ SOLVERS: dict[str, type[Solver]] = {
 
 __all__ = [
     "SOLVERS",
+    "Candidate",
     "DualCoordinate",
     "DualState",
     "ExponentiatedGradient",
@@ -42,7 +45,9 @@ __all__ = [
     "NSlack",
     "OneSlack",
     "OnlineCache",
+    "OnlineMultiSample",
     "PartialLinearization",
+    "PassEvent",
     "PassReport",
     "PassiveAggressive",
     "Perceptron",

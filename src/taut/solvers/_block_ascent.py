@@ -19,7 +19,15 @@ from taut.errors import InvalidData
 from taut.problem import Problem
 from taut.solvers._block_duals import BlockDual
 from taut.solvers._turns import Pace, shuffle
-from taut.solvers.base import Arrays, DualState, KeepGoing, PassReport, Solver
+from taut.solvers.base import (
+    Arrays,
+    Candidate,
+    DualState,
+    KeepGoing,
+    PassEvent,
+    PassReport,
+    Solver,
+)
 from taut.stored import Stored, check, require, vector
 
 _NEVER = 2**62  # a pass that does not come
@@ -43,7 +51,7 @@ class Sweep(NamedTuple):
     moves, and the summed gaps over the planes of blocks, as visits add to them.
     """
 
-    exact: bool
+    asks_oracle: bool
     blocks: np.ndarray
     before: np.ndarray
     order: np.ndarray
@@ -78,7 +86,7 @@ class CoordinateState(DualState):
     def visit(self, part: np.ndarray, sweep: Sweep, stiffness: float) -> None:
         """Visit some of the blocks of a pass."""
         self.duals.seed = sweep.seed
-        self.duals.visit(part, self.w, stiffness, sweep.exact, self.gap, sweep.sums)
+        self.duals.visit(part, self.w, stiffness, sweep.asks_oracle, self.gap, sweep.sums)
 
     def leave_out(self, blocks: np.ndarray) -> None:
         """Do not visit some blocks; they are somebody else's."""
@@ -211,7 +219,7 @@ class BlockAscent(Solver[CoordinateState]):
         A block with a gap below this fraction of the mean is visited less often; 0 visits all.
     max_interval : int
         The longest interval between visits, in passes with the oracle.
-    sampling : {"permutation", "gap"}
+    order : {"permutation", "gap"}
         Each due block once in random order, or as many draws with odds proportional to the gap.
     shuffle : bool
         Whether the order is random; otherwise it is that of the blocks.
@@ -220,7 +228,7 @@ class BlockAscent(Solver[CoordinateState]):
     cached_passes: int = 0
     shrink: float = 0.0
     max_interval: int = 1
-    sampling: str = "permutation"
+    order: str = "permutation"
     shuffle: bool = True
 
     @abstractmethod
@@ -267,37 +275,37 @@ class BlockAscent(Solver[CoordinateState]):
 
     def begin(self, state: CoordinateState, seed: np.uint64) -> Sweep:
         """The blocks that a pass visits."""
-        exact = not state.duals.cached_visits or state.passes % (1 + self.cached_passes) == 0
-        candidates = state.due <= state.passes if exact else state.duals.revisitable()
+        asks = not state.duals.cached_visits or state.passes % (1 + self.cached_passes) == 0
+        candidates = state.due <= state.passes if asks else state.duals.revisitable()
         blocks = np.flatnonzero(candidates)
-        before = state.gap[blocks] if exact else state.gap[:0]
+        before = state.gap[blocks] if asks else state.gap[:0]
         sums = np.array([state.loss_sum, 0.0, 0.0])
-        return Sweep(exact, blocks, before, self._order(blocks, state, seed), seed, sums)
+        return Sweep(asks, blocks, before, self._order(blocks, state, seed), seed, sums)
 
     def end(self, state: CoordinateState, sweep: Sweep, visited: int) -> PassReport:
         """What a pass did that visited so many of the blocks in its order."""
-        exact, blocks, before, order, _seed, sums = sweep
-        if exact:
-            if visited < len(order) or self.sampling != "permutation":
+        asks, blocks, before, order, _seed, sums = sweep
+        if asks:
+            if visited < len(order) or self.order != "permutation":
                 seen = np.isin(blocks, order[:visited])
                 blocks, before = blocks[seen], before[seen]
             self._schedule(state, blocks, before)
         state.passes += 1
         state.loss_sum = float(sums[0])
-        complete = exact and visited == len(order)
+        complete = asks and visited == len(order)
         return PassReport(
             gap=float(state.gap.sum()) + state.rise * state.age,
             movement=float(sums[1]),
-            complete=complete,
-            oracle_calls=visited if exact else 0,
-            averages=complete,
+            oracle_calls=visited if asks else 0,
+            event=PassEvent.COMPLETE if complete else PassEvent.INCOMPLETE,
+            candidate=Candidate() if complete else None,
         )
 
     def _order(self, blocks: np.ndarray, state: CoordinateState, seed: np.uint64) -> np.ndarray:
         if not self.shuffle:
             return blocks
         gaps = state.gap[blocks]
-        certain = self.sampling == "permutation" or (state.due[blocks] < 0).any()
+        certain = self.order == "permutation" or (state.due[blocks] < 0).any()
         if certain or gaps.sum() <= 0.0:
             order = blocks.copy()
             shuffle(order, seed)

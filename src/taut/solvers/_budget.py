@@ -19,7 +19,7 @@ _WORK = 64  # bytes per block of a chunk, while it is explored
 _LARGEST = 4_000_000  # bytes that a segment of several chunks may have
 _OBJECT = 150  # bytes of an array without its items, and of a reference to it
 _LOOSE = 25  # one part in so many is for what the C library holds back between small arrays
-_SEGMENTS = 16  # of the room for blocks, that a segment of several chunks may at most be a part of
+_SEGMENTS = 16  # of the bytes for blocks, that a segment of several chunks may at most be a part of
 
 
 def resting_size(where: np.ndarray, duals: Arrays) -> int:
@@ -33,15 +33,15 @@ class Budget:
     Parameters
     ----------
     problem : StreamedProblem
-    visits : DualCoordinate
+    ascent : DualCoordinate
         Gives dual variables their form.
     """
 
-    def __init__(self, problem: StreamedProblem, visits: DualCoordinate) -> None:
+    def __init__(self, problem: StreamedProblem, ascent: DualCoordinate) -> None:
         head, self.n_weights = problem.source.head, problem.data.size
         part = problem.bind(head)
         w: np.ndarray = np.zeros(self.n_weights, problem.data.dtype)
-        state = visits.state_of(part.data, part.weight, problem.n_jobs, w, np.random.default_rng(0))
+        state = ascent.state_of(part.data, part.weight, problem.n_jobs, w, np.random.default_rng(0))
         everything = np.arange(head.n_blocks)
         self.bound = Segment(everything, head, state).nbytes
         resting = state.duals.take(everything)
@@ -67,7 +67,7 @@ class Budget:
         of_w = (_OF_W + self.of_threads) * dtype.itemsize
         return self.n_weights * (of_w + 8 * wide) + self.shared
 
-    def room(self, memory: int, dtype: np.dtype) -> int:
+    def cache_bytes(self, memory: int, dtype: np.dtype) -> int:
         """Bytes of a budget for the blocks that are kept; 0 or less if it is too small."""
         rest = memory - memory // _LOOSE - self.vectors(dtype) - self.reading
         return rest - self.piece(rest)

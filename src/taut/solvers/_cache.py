@@ -42,15 +42,15 @@ class CacheState(DualState):
     def __init__(
         self,
         problem: StreamedProblem,
-        visits: DualCoordinate,
+        ascent: DualCoordinate,
         w: np.ndarray,
         rng: np.random.Generator,
         memory: int,
     ) -> None:
         self.problem = problem
-        self.visits = visits
+        self.ascent = ascent
         self.memory = memory
-        self.budget = Budget(problem, visits)
+        self.budget = Budget(problem, ascent)
         self.w = w
         self.rng = rng
         self.segments: list[Segment] = []
@@ -175,13 +175,13 @@ class CacheState(DualState):
         return rest + sum(segment.nbytes for segment in self.segments)
 
     @property
-    def room(self) -> int:
-        """Memory for what is kept; it shrinks when w becomes one of float64."""
-        return self.budget.room(self.memory, self.w.dtype)
+    def cache_bytes(self) -> int:
+        """Bytes for what is kept; they shrink when w becomes one of float64."""
+        return self.budget.cache_bytes(self.memory, self.w.dtype)
 
     def state_of(self, part: Part) -> CoordinateState:
         """Dual variables for the blocks of a part, all weight on the truths."""
-        return self.visits.state_of(part.data, part.weight, self.problem.n_jobs, self.w, self.rng)
+        return self.ascent.state_of(part.data, part.weight, self.problem.n_jobs, self.w, self.rng)
 
     def waken(self, chunk: Chunk, part: Part) -> CoordinateState:
         """Dual variables for a chunk that was read; blocks that rested have theirs back."""
@@ -251,7 +251,7 @@ class CacheState(DualState):
     def merge_small(self) -> None:
         """Stack small segments: visits in random order are best over many blocks."""
         # Not all at once: while segments are stacked they are in memory twice.
-        largest = self.budget.piece(self.room)
+        largest = self.budget.piece(self.cache_bytes)
         small = [s for s in self.segments if s.nbytes < largest // 2]
         if len(small) < _MANY:
             return

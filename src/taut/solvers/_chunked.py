@@ -11,7 +11,7 @@ import numpy as np
 from taut.data.chunks import Chunk
 from taut.errors import InvalidData
 from taut.solvers._block_ascent import BlockAscent, CoordinateState, draw_seed
-from taut.solvers.base import Arrays, DualState, KeepGoing, PassReport
+from taut.solvers.base import Arrays, Candidate, DualState, KeepGoing, PassEvent, PassReport
 from taut.stored import Stored, check, require, vector
 from taut.streamed import Part, StreamedProblem
 
@@ -49,13 +49,13 @@ class ChunkedState(DualState):
                     self.curvatures += state.curvature() * chunk.n_blocks, chunk.n_blocks
                 self.loss_sum += state.loss_sum  # which is 0 when a chunk is read
                 gap, movement = gap + report.gap, movement + report.movement
-                calls, complete = calls + report.oracle_calls, report.complete
+                calls, complete = calls + report.oracle_calls, report.event.complete
                 if not complete:
                     break
         self.measured |= complete
-        return PassReport(
-            gap if complete else math.inf, movement, complete, calls, averages=complete
-        )
+        if not complete:
+            return PassReport(math.inf, movement, calls, PassEvent.INCOMPLETE)
+        return PassReport(gap, movement, calls, PassEvent.COMPLETE, Candidate())
 
     def _waken(self, chunk: Chunk, part: Part) -> CoordinateState:
         """The dual variables of a chunk that was read."""

@@ -34,17 +34,17 @@ from taut.problem import Problem
 from taut.sampling import Argmax, Sampler
 from taut.solvers._sequential_state import PartData, SequentialState, Turn
 from taut.solvers._turns import shuffle
-from taut.solvers._visits import (
+from taut.solvers._visitors import (
     HINGE,
     STEPS,
     Progress,
-    PythonVisits,
-    SampledVisits,
+    PythonVisitor,
+    SampledVisitor,
     Step,
-    Visits,
+    Visitor,
     mixed,
 )
-from taut.solvers.base import KeepGoing, PassReport, Solver
+from taut.solvers.base import Candidate, KeepGoing, PassEvent, PassReport, Solver
 from taut.streamed import StreamedProblem
 
 _SECONDS = 1.0  # of visits without a report
@@ -68,29 +68,33 @@ class Sequential(Solver[SequentialState]):
         of the blocks in each.
     averaging : bool
         Whether the average of w is looked at beside w.
-    sampler : Sampler
-        What finds labels.
-    n_labels : int
-        How many it is asked for.
     """
 
     can_be_fed = True
     fades: ClassVar[bool] = False
     shuffle: bool = True
     averaging: bool = True
-    sampler: Sampler = Argmax()
-    n_labels: int = 1
+
+    @property
+    def n_wanted(self) -> int:
+        """How many labels the sampler is asked for."""
+        return 1
+
+    def sampler_of(self, data: CompiledData | PythonData) -> Sampler:
+        """What finds labels."""
+        return Argmax()
 
     @property
     @abstractmethod
     def step(self) -> Step:
         """How a visit moves weight from the truth to the labels that it finds."""
 
-    def visits_of(self, data: CompiledData | PythonData, state: SequentialState) -> Visits:
-        """Visits of the blocks of a part."""
+    def visitor_of(self, data: CompiledData | PythonData, state: SequentialState) -> Visitor:
+        """What visits the blocks of a part."""
+        sampler, step = self.sampler_of(data), self.step
         if isinstance(data, PythonData):
-            return PythonVisits(data, self.sampler, self.n_labels, self.step, state.rng)
-        return SampledVisits(data, self.sampler, self.n_labels, self.step, state.scratch)
+            return PythonVisitor(data, sampler, self.n_wanted, step, state.rng)
+        return SampledVisitor(data, sampler, self.n_wanted, step, state.scratch)
 
     def init(self, problem: Problem, rng: np.random.Generator) -> SequentialState:
         """S = 0."""
@@ -142,7 +146,7 @@ class Sequential(Solver[SequentialState]):
             if self.shuffle:
                 shuffle(order, np.uint64(mixed(np.uint64(state.seed), state.number)))
             if len(order):
-                state.turn = Turn(self.visits_of(data, state), order, weight)
+                state.turn = Turn(self.visitor_of(data, state), order, weight)
             else:
                 state.number += 1
         return not state.ended
@@ -175,7 +179,7 @@ class Sequential(Solver[SequentialState]):
         count = min(state.pace.visits, state.group - state.visits)
         blocks = turn.order[state.done : state.done + count]
         started = time.perf_counter()
-        turn.visits.visit(
+        turn.visitor.visit(
             blocks,
             turn.weight,
             Progress(
@@ -218,18 +222,15 @@ class Sequential(Solver[SequentialState]):
             hinges *= max((state.n or problem.n_blocks) / max(visited, 1), 1.0)
         w = state.w if problem.repeatable else state.outcome
         gap = problem.quadratic.value(w) + hinges - state.dual
-        return PassReport(
-            gap=max(float(gap), 0.0),
-            movement=0.0,
-            complete=state.ended,
-            oracle_calls=calls,
-            over=state.ended,
-            recentre=False,
-            settled=(
-                state.ended and problem.repeatable and not self.fades and state.sums[STEPS] == 0.0
-            ),
-            average=average,
-        )
+        candidate = None if average is None else Candidate(average)
+        return PassReport(max(float(gap), 0.0), 0.0, calls, self._event(state), candidate)
+
+    def _event(self, state: SequentialState) -> PassEvent:
+        """Where a pass stands; without a step in it, another one makes none either."""
+        if not state.ended:
+            return PassEvent.PART
+        idle = state.problem.repeatable and not self.fades and state.sums[STEPS] == 0.0
+        return PassEvent.SETTLED if idle else PassEvent.COMPLETE
 
     def _average(self, state: SequentialState) -> np.ndarray | None:
         """The mean of w over all visits; where it fades, later ones count in proportion to t."""

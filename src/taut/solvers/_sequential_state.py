@@ -13,7 +13,7 @@ from taut.binding import CompiledData, PythonData
 from taut.errors import InvalidData
 from taut.problem import Problem
 from taut.solvers._turns import Pace
-from taut.solvers._visits import LOSS, Visits
+from taut.solvers._visitors import LOSS, Visitor
 from taut.solvers.base import DualState
 from taut.stored import Stored, check, require
 from taut.streamed import StreamedProblem
@@ -33,8 +33,8 @@ def _subtract(vector, other, factor):
 class Turn:
     """The blocks of a part that are to be visited, in order."""
 
-    def __init__(self, visits: Visits, order: np.ndarray, weight: np.ndarray) -> None:
-        self.visits = visits
+    def __init__(self, visitor: Visitor, order: np.ndarray, weight: np.ndarray) -> None:
+        self.visitor = visitor
         self.order = order
         self.weight = weight
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -18,9 +19,58 @@ KeepGoing = Callable[[], bool]
 Arrays = dict[str, np.ndarray]
 
 
+class PassEvent(Enum):
+    """What a pass has come to, and so what the loop may do now.
+
+    A solver may hand back control within a long pass: after a part of it the loop reports and saves
+    as between passes, and calls `pass_` again.
+    """
+
+    EXPLORED = "part of a pass, with blocks that came in: the centre stays, and its gaps are void"
+    PART = "part of a pass: the centre may move, and learn from how the visits added up"
+    STUCK_PART = "such a part whose visits gain nothing any more: go on with w in float64"
+    INCOMPLETE = "the pass is over, but cut short or without the oracle: the gap is not to trust"
+    COMPLETE = "the pass is over: the gap may be trusted enough to be verified"
+    STUCK = "a complete pass, whose visits gain nothing any more: go on with w in float64"
+    SETTLED = "a complete pass, and another one would change nothing: stop, whatever the gap"
+    OUT_OF_MEMORY = "part of a pass, and there is no memory left for another: stop"
+
+    @property
+    def over(self) -> bool:
+        """Whether the pass is over, and not a part of it alone."""
+        return self.complete or self is PassEvent.INCOMPLETE
+
+    @property
+    def complete(self) -> bool:
+        """Whether the exact oracle was asked throughout, so that the gap may be verified."""
+        return self in (PassEvent.COMPLETE, PassEvent.STUCK, PassEvent.SETTLED)
+
+    @property
+    def stuck(self) -> bool:
+        """Whether visits gain nothing any more: in single precision their steps are lost in w."""
+        return self in (PassEvent.STUCK, PassEvent.STUCK_PART)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Weights beside the state's w, the better of which is certified.
+
+    Attributes
+    ----------
+    w : ndarray, optional
+        Weights of the solver's own. Without them it is the loop's running average of w, and the
+        state's w belongs into it now.
+    restarts : bool
+        Whether that average begins anew with it.
+    """
+
+    w: np.ndarray | None = None
+    restarts: bool = False
+
+
 @dataclass(frozen=True)
 class PassReport:
-    """What one pass did.
+    """What one pass, or a part of it, found.
 
     Attributes
     ----------
@@ -30,41 +80,18 @@ class PassReport:
     movement : float
         Sum over visits of the squared length of the visit's move of U: beside the squared length of
         the whole pass's move it tells whether blocks undo each other's steps.
-    complete : bool
-        Whether the pass called the exact oracle and was not cut short, so that `gap` may be trusted
-        enough to be verified.
     oracle_calls : int
-    over : bool
-        Whether the pass is over. A solver may hand back control within a long one: the loop then
-        reports, saves and moves the centre as between passes, and calls `pass_` again.
-    recentre : bool
-        Whether the centre may move now, and learn from how the visits added up.
-    averages : bool
-        Whether w belongs into the running average of w, which is verified beside it.
-    restarts : bool
-        Whether the average begins anew with it.
-    stuck : bool
-        Whether visits gain nothing any more: in single precision their steps are lost in w.
-    settled : bool
-        Whether the method's own rule is met, whatever the gap: another pass would change nothing.
-    exhausted : bool
-        Whether there is no memory left to go on with.
-    average : ndarray, optional
-        The solver's own average of w, instead of the loop's.
+    event : PassEvent
+        What the loop may do now.
+    candidate : Candidate, optional
+        What to verify beside w; what there was before, by default.
     """
 
     gap: float
     movement: float
-    complete: bool
     oracle_calls: int
-    over: bool = True
-    recentre: bool = True
-    averages: bool = False
-    restarts: bool = False
-    stuck: bool = False
-    settled: bool = False
-    exhausted: bool = False
-    average: np.ndarray | None = None
+    event: PassEvent
+    candidate: Candidate | None = None
 
 
 class DualState(ABC):

@@ -41,7 +41,7 @@ class DualCoordinate(BlockAscent):
         A block with a gap below this fraction of the mean is visited less often; 0 visits all.
     max_interval : int, default=16
         The longest interval between visits, in passes with the oracle.
-    sampling : {"permutation", "gap"}, default="permutation"
+    order : {"permutation", "gap"}, default="permutation"
         Each due block once in random order, or as many draws with odds proportional to the gap.
     recentring : float or "auto", default="auto"
         Strength of the moving centre, relative to the regulariser; 0 switches it off, and the dual
@@ -65,12 +65,12 @@ class DualCoordinate(BlockAscent):
     cached_passes: int = 1
     shrink: float = 0.02
     max_interval: int = 16
-    sampling: str = "permutation"
+    order: str = "permutation"
     recentring: float | str = "auto"
 
     def __post_init__(self) -> None:
-        if self.sampling not in ("permutation", "gap"):
-            raise InvalidData(f"sampling = {self.sampling!r}: give 'permutation' or 'gap'")
+        if self.order not in ("permutation", "gap"):
+            raise InvalidData(f"order = {self.order!r}: give 'permutation' or 'gap'")
         if self.max_steps < 1 or self.cached_passes < 0 or self.max_interval < 1:
             raise InvalidData(
                 f"max_steps = {self.max_steps} and max_interval = {self.max_interval} must be at "

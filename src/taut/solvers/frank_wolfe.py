@@ -36,7 +36,7 @@ class FrankWolfe(BlockAscent):
     variant : {"plain", "away", "pairwise"}, default="plain"
     update : {"block", "batch"}, default="block"
         Batches need the means of labels, and are of the plain variant.
-    sampling : {"permutation", "gap"}, default="permutation"
+    order : {"permutation", "gap"}, default="permutation"
         Each block once in random order, or as many draws with odds proportional to the gap.
     recentring : float or "auto", default="auto"
         Strength of the moving centre, as for `DualCoordinate`. The published algorithm has none: 0
@@ -58,11 +58,11 @@ class FrankWolfe(BlockAscent):
 
     variant: str = "plain"
     update: str = "block"
-    sampling: str = "permutation"
+    order: str = "permutation"
     recentring: float | str = "auto"
 
     def __post_init__(self) -> None:
-        check_update(self.update, self.sampling)
+        check_update(self.update, self.order)
         if self.variant not in _VARIANTS:
             raise InvalidData(f"variant = {self.variant!r}: give one of {sorted(_VARIANTS)}")
         if self.update == "batch" and self.variant != "plain":
@@ -80,15 +80,15 @@ class FrankWolfe(BlockAscent):
         return LabelledDual(data, weight, n_jobs, step)
 
 
-def check_update(update: str, sampling: str) -> None:
+def check_update(update: str, order: str) -> None:
     """Refuse what is no way to go through blocks."""
     if update not in ("block", "batch"):
         raise InvalidData(f"update = {update!r}: give 'block' or 'batch'")
-    if sampling not in ("permutation", "gap"):
-        raise InvalidData(f"sampling = {sampling!r}: give 'permutation' or 'gap'")
-    if update == "batch" and sampling == "gap":
+    if order not in ("permutation", "gap"):
+        raise InvalidData(f"order = {order!r}: give 'permutation' or 'gap'")
+    if update == "batch" and order == "gap":
         raise InvalidData(
-            "sampling = 'gap' with update = 'batch', which visits every block: give 'permutation'"
+            "order = 'gap' with update = 'batch', which visits every block: give 'permutation'"
         )
 
 

@@ -19,7 +19,7 @@ from taut.problem import Problem
 from taut.solvers._block_ascent import draw_seed
 from taut.solvers._budget import Budget
 from taut.solvers._cache import CacheState
-from taut.solvers.base import KeepGoing, PassReport, Solver
+from taut.solvers.base import Candidate, KeepGoing, PassEvent, PassReport, Solver
 from taut.solvers.dual_coordinate import DualCoordinate
 from taut.streamed import Part, StreamedProblem
 
@@ -118,7 +118,7 @@ class OnlineCache(Solver[CacheState]):
         streamed = StreamedProblem.of(problem)
         w = aligned_zeros(streamed.data.size, streamed.data.dtype)
         state = CacheState(streamed, DualCoordinate(), w, rng, as_bytes(self.memory))
-        if state.room <= 0:
+        if state.cache_bytes <= 0:
             budget = state.budget
             raise InvalidData(
                 f"memory = {self.memory!r} does not hold the vectors of {w.size} weights "
@@ -191,7 +191,7 @@ class OnlineCache(Solver[CacheState]):
 
     def _explore(self, state: CacheState, stiffness: float, keep_going: KeepGoing) -> PassReport:
         """Visit blocks that are not in the cache, until there is enough to optimise."""
-        began, movement, calls, exhausted = time.perf_counter(), 0.0, 0, False
+        began, movement, calls, event = time.perf_counter(), 0.0, 0, PassEvent.EXPLORED
         if state.scale < 0.0:  # once: the clock must not decide when the cache is optimised
             state.scale = abs(state.primal)
         reader = self._reader(state)
@@ -202,15 +202,15 @@ class OnlineCache(Solver[CacheState]):
                 break
             chunk, part = found
             fresh = state.waken(chunk, part)
-            report = state.visits.pass_(state.problem, fresh, stiffness, keep_going)
+            report = state.ascent.pass_(state.problem, fresh, stiffness, keep_going)
             movement, calls = movement + report.movement, calls + report.oracle_calls
             state.explored_chunk(
                 float(fresh.gap[np.isfinite(fresh.gap)].sum()), report.oracle_calls
             )
             state.keep(chunk, fresh, self._reach(state))
             state.position += 1
-            exhausted = not self._fit_into_memory(state)
-            if exhausted:
+            if not self._fit_into_memory(state):
+                event = PassEvent.OUT_OF_MEMORY
                 break
             if state.explored > self.online_gap * max(state.scale, abs(state.loss_sum)):
                 state.optimising = True
@@ -220,22 +220,19 @@ class OnlineCache(Solver[CacheState]):
         if state.optimising:
             state.merge_small()
             state.begin_rounds()
-        return PassReport(
-            state.cached_gap, movement, False, calls, over=False, recentre=False,
-            exhausted=exhausted,
-        )  # fmt: skip
+        return PassReport(state.cached_gap, movement, calls, event)
 
     def _optimise(self, state: CacheState, stiffness: float, keep_going: KeepGoing) -> PassReport:
         """One pass over the cache; whether there is another depends on the gap that it finds."""
         states = [segment.state for segment in state.segments]
-        sweeps = [state.visits.begin(inner, draw_seed(state.rng)) for inner in states]
+        sweeps = [state.ascent.begin(inner, draw_seed(state.rng)) for inner in states]
         # All segments at once, a slice of one after a slice of another: one after the other, each
         # would draw w to what suits it best, and the last one would have its way.
         slices = [
             (k, start) for k, s in enumerate(sweeps) for start in range(0, len(s.order), _SLICE)
         ]
         visited, whole = [0] * len(states), True
-        free = state.room - state.nbytes
+        free = state.cache_bytes - state.nbytes
         for q in state.rng.permutation(len(slices)):
             k, _ = slices[q]
             part = sweeps[k].order[visited[k] : visited[k] + _SLICE]
@@ -247,27 +244,30 @@ class OnlineCache(Solver[CacheState]):
             if not whole:
                 break
         ends = zip(states, sweeps, visited, strict=True)
-        reports = [state.visits.end(*end) for end in ends]
+        reports = [state.ascent.end(*end) for end in ends]
         del states, sweeps
         movement = sum(report.movement for report in reports)
         calls = sum(report.oracle_calls for report in reports)
-        exact = all(report.complete for report in reports)
+        complete = all(report.event.complete for report in reports)
         gap = state.cached_gap
         state.end_round(gap + state.excess)
-        settled = exact and gap + state.excess <= self._target(state)
+        settled = complete and gap + state.excess <= self._target(state)
         stuck = not settled and (state.waited >= _PATIENCE or state.rounds >= self.max_rounds)
         done = whole and (settled or stuck or not state.segments)
         if done:
             state.optimising, state.explored, state.scale = False, 0.0, -1.0
             state.forget_useless(self._reach(state), _IDLE)
-        exhausted = not self._fit_into_memory(state)
         over = done and state.ended
         if over:  # within a pass the report is about the cache, which alone is optimised
             gap += state.unseen_gap
-        return PassReport(
-            gap, movement, over, calls, over=over, averages=state.ended,
-            restarts=state.ended and state.rounds == 1, stuck=done and stuck, exhausted=exhausted,
-        )  # fmt: skip
+        if not self._fit_into_memory(state):
+            event = PassEvent.OUT_OF_MEMORY
+        elif done and stuck:
+            event = PassEvent.STUCK if over else PassEvent.STUCK_PART
+        else:
+            event = PassEvent.COMPLETE if over else PassEvent.PART
+        average = Candidate(restarts=state.rounds == 1) if state.ended else None
+        return PassReport(gap, movement, calls, event, average)
 
     def _target(self, state: CacheState) -> float:
         """The gap at which the cache is settled."""
@@ -279,16 +279,16 @@ class OnlineCache(Solver[CacheState]):
 
     def _reach(self, state: CacheState) -> float:
         """How near to a violation a kept block must be; when it is full, only weight counts."""
-        filled = 2.0 * state.nbytes / max(state.room, 1)
+        filled = 2.0 * state.nbytes / max(state.cache_bytes, 1)
         return self.reach * max(1.0 / max(filled, 1e-6) - 1.0, 0.0)
 
     @staticmethod
     def _fit_into_memory(state: CacheState) -> bool:
         """Drop features until the rest fits; False if the dual variables alone do not."""
-        room = state.room
-        if state.nbytes > room:
+        allowed = state.cache_bytes
+        if state.nbytes > allowed:
             state.forget_useless(0.0, 0.0)
-        while state.nbytes > room and state.segments:
+        while state.nbytes > allowed and state.segments:
             state.overflows += 1
-            state.n_dropped += state.rest(state.nbytes - room + int(_FREED * room))
-        return state.nbytes <= room
+            state.n_dropped += state.rest(state.nbytes - allowed + int(_FREED * allowed))
+        return state.nbytes <= allowed

@@ -41,7 +41,7 @@ class PartialLinearization(BlockAscent):
         Exact line search, or the whole step of exponentiated gradient, which may lower the dual.
     update : {"block", "batch"}, default="block"
         A step for each block (Algorithm 2), or one for all of them (Algorithm 1).
-    sampling : {"permutation", "gap"}, default="permutation"
+    order : {"permutation", "gap"}, default="permutation"
         Each block once in random order, or as many draws with odds proportional to the gap.
     recentring : float or "auto", default="auto"
         Strength of the moving centre, as for `DualCoordinate`. The published algorithms have none:
@@ -64,7 +64,7 @@ class PartialLinearization(BlockAscent):
     temperature: float = 0.01
     step: str = "exact"
     update: str = "block"
-    sampling: str = "permutation"
+    order: str = "permutation"
     recentring: float | str = "auto"
 
     def __post_init__(self) -> None:
@@ -77,7 +77,7 @@ class PartialLinearization(BlockAscent):
                 "step = 'exponentiated' at temperature 0 would jump from label to label: give a "
                 "positive temperature, or step='exact'"
             )
-        check_update(self.update, self.sampling)
+        check_update(self.update, self.order)
 
     def duals_of(
         self, data: CompiledData | PythonData, weight: np.ndarray, n_jobs: int
@@ -85,10 +85,10 @@ class PartialLinearization(BlockAscent):
         """Means of blocks; planes for single steps at temperature 0, where means are labels."""
         if self.temperature == 0.0:
             return FrankWolfe(update=self.update).duals_of(data, weight, n_jobs)
-        data, exact = with_means(data, self.name), self.step == "exact"
+        data, line_search = with_means(data, self.name), self.step == "exact"
         if self.update == "batch":
-            return BatchMarginalDual(data, weight, 1, self.temperature, exact)
-        return MarginalDual(data, weight, n_jobs, self.temperature, exact)
+            return BatchMarginalDual(data, weight, 1, self.temperature, line_search)
+        return MarginalDual(data, weight, n_jobs, self.temperature, line_search)
 
 
 @dataclass
@@ -101,7 +101,7 @@ class ExponentiatedGradient(PartialLinearization):
     Parameters
     ----------
     temperature : float, default=1.0
-    step, update, sampling, recentring
+    step, update, order, recentring
         As for `PartialLinearization`, but without a centre by default.
 
     Examples

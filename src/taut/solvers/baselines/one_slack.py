@@ -12,10 +12,18 @@ import numpy as np
 from taut._lanes import aligned_zeros
 from taut.errors import InvalidData
 from taut.problem import Problem
-from taut.solvers._cuts import Cuts
-from taut.solvers._simplex_qp import best_weights
 from taut.solvers._turns import Pace
-from taut.solvers.base import Arrays, DualState, KeepGoing, PassReport, Solver
+from taut.solvers.base import (
+    Arrays,
+    Candidate,
+    DualState,
+    KeepGoing,
+    PassEvent,
+    PassReport,
+    Solver,
+)
+from taut.solvers.baselines._cuts import Cuts
+from taut.solvers.baselines._simplex_qp import best_weights
 from taut.stored import Stored, check
 
 _ROUNDS = 50  # QPs in a row, where bounds make the dual no quadratic
@@ -238,7 +246,9 @@ class OneSlack(Solver[CutState]):
             state.cuts.count_idle()
             state.cuts.drop(self.patience)
             state.gap = max(state.lowest - dual, 0.0)
-        return PassReport(state.gap, 0.0, whole, calls, average=state.lowest_w)
+        event = PassEvent.COMPLETE if whole else PassEvent.INCOMPLETE
+        lowest = None if state.lowest_w is None else Candidate(state.lowest_w)
+        return PassReport(state.gap, 0.0, calls, event, lowest)
 
     @staticmethod
     def _look_at_blocks(

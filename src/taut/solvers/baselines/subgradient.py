@@ -14,7 +14,7 @@ from taut.planes import N_PLANES
 from taut.problem import Problem
 from taut.solvers._sequential import Sequential
 from taut.solvers._sequential_state import SequentialState
-from taut.solvers._visits import Step
+from taut.solvers._visitors import Step
 
 
 @kernel

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from taut.plane_steps import toward_step
 from taut.solvers._sequential import Sequential
-from taut.solvers._visits import Step
+from taut.solvers._visitors import Step
 
 
 @dataclass

@@ -12,7 +12,7 @@ from taut.binding import MinedLabels, nothing_mined
 from taut.errors import InvalidData
 from taut.problem import Problem
 from taut.solvers._block_ascent import USED_UP, CoordinateState, check_in_memory
-from taut.solvers.base import Arrays, DualState, KeepGoing, PassReport, Solver
+from taut.solvers.base import Arrays, DualState, KeepGoing, PassEvent, PassReport, Solver
 from taut.solvers.dual_coordinate import DualCoordinate
 from taut.stored import Stored, check, check_totals, vector
 
@@ -24,10 +24,10 @@ class MiningState(DualState):
     loss_sum = 0.0  # of the dual point, as `dual_vector` last summed it up
 
     def __init__(
-        self, problem: Problem, visits: DualCoordinate, w: np.ndarray, rng: np.random.Generator
+        self, problem: Problem, ascent: DualCoordinate, w: np.ndarray, rng: np.random.Generator
     ) -> None:
         self.problem = problem
-        self.visits = visits
+        self.ascent = ascent
         self.w = w
         self.rng = rng
         self.labels: MinedLabels = nothing_mined(problem.data)
@@ -51,7 +51,7 @@ class MiningState(DualState):
         self.labels, self.binary = labels, None
         if len(labels):
             data, n_jobs = labels.examples(), self.problem.n_jobs
-            self.binary = self.visits.state_of(data, self.weight, n_jobs, self.w, self.rng)
+            self.binary = self.ascent.state_of(data, self.weight, n_jobs, self.w, self.rng)
             self.binary.duals.restore({"alpha": alpha[:, None]}, np.ones(len(labels)))
             self.binary.loss_sum = self.binary.duals.loss_sum
 
@@ -94,7 +94,7 @@ class MiningState(DualState):
         self.loss_sum = 0.0
         if self.binary is not None:
             own = self.binary.duals
-            shared = self.visits.duals_of(own.data, own.weight, own.n_jobs)
+            shared = self.ascent.duals_of(own.data, own.weight, own.n_jobs)
             shared.restore(own.arrays(), self.shares())
             self.loss_sum = shared.sum_up(U)
             factor = self._best_factor(U)
@@ -255,23 +255,21 @@ class HardNegatives(Solver[MiningState]):
         violation = state.violations(v)
         binary_primal = penalty + float(state.weight @ violation)
         solved = binary_primal - state.binary_dual <= self.inner_gap * binary_primal
-        stuck = False
+        event = PassEvent.SETTLED
         if not solved:
             kept = np.flatnonzero((state.alpha > 0.0) | (violation > 0.0))
             state.have(state.labels.take(kept), state.alpha[kept])
             stuck = not self._solve(state, keep_going) and keep_going()
+            event = PassEvent.STUCK if stuck else PassEvent.COMPLETE
             state.place()
-        return PassReport(
-            gap=primal - state.dual, movement=0.0, complete=True, oracle_calls=problem.n_blocks,
-            recentre=False, stuck=stuck, settled=solved,
-        )  # fmt: skip
+        return PassReport(primal - state.dual, 0.0, problem.n_blocks, event)
 
     def _solve(self, state: MiningState, keep_going: KeepGoing) -> bool:
         """Passes over the mined labels; whether they came to the gap that is asked for."""
         assert state.binary is not None
         for _ in range(self.max_rounds):
-            report = state.visits.pass_(state.problem, state.binary, 1.0, keep_going)
-            if not report.complete:
+            report = state.ascent.pass_(state.problem, state.binary, 1.0, keep_going)
+            if not report.event.complete:
                 break
             if report.gap <= self.inner_gap * (state.binary_dual + report.gap):
                 return True

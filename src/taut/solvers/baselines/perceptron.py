@@ -8,13 +8,14 @@ from typing import ClassVar
 import numpy as np
 
 from taut._jit import kernel
+from taut.binding import CompiledData, PythonData
 from taut.errors import InvalidData
 from taut.planes import N_PLANES
 from taut.problem import Problem
-from taut.sampling import Argmax
+from taut.sampling import Argmax, Sampler
 from taut.solvers._sequential import Sequential
 from taut.solvers._sequential_state import SequentialState
-from taut.solvers._visits import Step
+from taut.solvers._visitors import Step
 
 _TIES = 1e-300  # weight of losses that decides between equal scores only, as all are at w = 0
 
@@ -93,7 +94,6 @@ class Perceptron(Sequential):
     """
 
     name: ClassVar[str] = "perceptron"
-    sampler = Prediction()
 
     averaging: bool = True
     shuffle: bool = True
@@ -102,6 +102,10 @@ class Perceptron(Sequential):
     def step(self) -> Step:
         """All weight to the prediction, if it is wrong."""
         return Step(mistake_step, uses_gram=False)
+
+    def sampler_of(self, data: CompiledData | PythonData) -> Sampler:
+        """What is predicted, whatever its loss."""
+        return Prediction()
 
     def init(self, problem: Problem, rng: np.random.Generator) -> SequentialState:
         """S = 0, for labels that are right or wrong."""

@@ -71,8 +71,8 @@ class Progress(NamedTuple):
     seed: np.uint64
 
 
-class Visits(ABC):
-    """Visits of the blocks of some data."""
+class Visitor(ABC):
+    """What visits the blocks of some data."""
 
     @abstractmethod
     def visit(self, order: np.ndarray, weight: np.ndarray, progress: Progress) -> None:
@@ -188,7 +188,7 @@ class _Buffers(NamedTuple):
     chosen: np.ndarray
 
 
-class SampledVisits(Visits):
+class SampledVisitor(Visitor):
     """Labels that a sampler finds, of a compiled structure.
 
     `scratch` is a vector of the size of w for Gram matrices where the structure has no `inner`,
@@ -254,7 +254,7 @@ def _exact_visits(oracles):
     return visits
 
 
-class ExactVisits(Visits):
+class ExactVisitor(Visitor):
     """All labels of a compiled structure that has `exact_step`."""
 
     def __init__(self, data: CompiledData) -> None:
@@ -275,7 +275,7 @@ class ExactVisits(Visits):
         )
 
 
-class PythonVisits(Visits):
+class PythonVisitor(Visitor):
     """Labels that a sampler finds, of a plain structure."""
 
     def __init__(

@@ -1,0 +1,1 @@
+"""Solvers that serve comparison: published methods on the same oracles, certified the same way."""
