@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pytest
 import scipy.sparse as sp
 
 from own_structures import (
@@ -355,21 +356,26 @@ STRUCTURES = {
     "tree": graph(Tree(3), FORESTS),
     "graph": graph(Graph(2), n_edge_features=2),
     "graph-potts": graph(Graph(3, "potts", normalize=True), pairwise="potts", normalize=True),
+    "graph-symmetric": graph(Graph(2, "symmetric"), pairwise="symmetric"),
     "graph-csr-symmetric": graph(Graph(2, "symmetric"), kind=_csr, pairwise="symmetric"),
     "pairwise": pairwise(),
     "pairwise-csr": pairwise(_csr),
     "ndcg": ndcg(),
     "ndcg-2": ndcg(k=2),
+    "ndcg-all": ndcg(k=None),
     "ndcg-csr-all": ndcg(_csr, k=None),
     "bags": bags(),
+    "bags-bias": bags(bias=0.5),
     "bags-csr-bias": bags(_csr, bias=0.5),
     "latent-multiclass": latent_multiclass(),
+    "latent-multiclass-cost-bias": latent_multiclass(bias=0.5, costs=True),
     "latent-multiclass-csr-cost-bias": latent_multiclass(_csr, bias=0.5, costs=True),
     "tags-plain": tags(Tags),
     "tags-compiled": tags(CompiledTags),
     "tags-inner": tags(CompiledTagsWithInner),
     "scalar-slack": slack(with_truth(scalar(bias=0.5))),
     "multiclass-slack": slack(multiclass(costs=True)),
+    "multiclass-slack-bias": slack(multiclass(costs=True, bias=2.0)),
     "multiclass-csr-slack-bias": slack(multiclass(_csr, costs=True, bias=2.0)),
     "tags-plain-slack": slack(tags(ListedTags)),
     "tags-compiled-slack": slack(tags(ListedCompiledTags)),
@@ -415,31 +421,55 @@ REACH = {
 #: Those of them that work on labels, and need no means.
 BY_LABELS = ("frank-wolfe", "multi-sample", "multi-sample-2", "subgradient")
 
-#: Structures for solvers that work with few forms of dual variables: compiling for all takes long.
-SOME = (
-    "scalar-bias",
-    "multiclass-csr-cost-bias",
-    "multiclass-single",
-    "chain",
-    "chain-csr-normalize-boundary",
-    "tags-plain",
-    "tags-compiled",
+#: Structures whose rows are stored in another way than those of the one before, and nothing else.
+#: Scalars, classes and chains are tested in both ways by every change, these by long tests.
+TWINS = (
+    "regression-csr-bias",
+    "graph-csr-symmetric",
+    "pairwise-csr",
+    "ndcg-csr-all",
+    "bags-csr-bias",
+    "latent-multiclass-csr-cost-bias",
+    "multiclass-csr-slack-bias",
 )
+
+#: Structures for solvers that work with few forms of dual variables: compiling for all takes long.
+SOME = ("scalar-bias", "multiclass-csr-cost-bias", "chain", "tags-plain")
+MORE = ("multiclass-single", "chain-csr-normalize-boundary", "tags-compiled")
+
+#: One solver of each kind, for which the precision of w is another matter.
+KINDS = ("frank-wolfe", "n-slack", "subgradient")
 
 #: Fewer still, for variants of a solver that runs with those.
 FEW = ("multiclass-csr-cost-bias", "chain", "tags-plain")
 VARIANTS = ("frank-wolfe-batch", "frank-wolfe-pairwise-gap", "multi-sample-2", "n-slack-batch")
 
 
+def names(structures=tuple(STRUCTURES), long=TWINS):
+    """Names of structures as parameters of tests."""
+    return [long_if(name in long, name) for name in structures]
+
+
+def long_if(condition, *values, **options):
+    """Parameters of a test, which is a long one under a condition."""
+    return pytest.param(*values, marks=[pytest.mark.long] * bool(condition), **options)
+
+
 def pairs():
-    """Structures and solvers that go together."""
+    """Structures and solvers that go together, as parameters of tests.
+
+    Means are oracles of their own, so that all structures that have them are tried, most of them
+    by long tests.
+    """
     for structure, case in STRUCTURES.items():
         for name, solver in SOLVERS.items():
             foundation = isinstance(solver, DualCoordinate | OnlineCache)
             by_means = name in REACH and name not in BY_LABELS
             has_means = getattr(case.structure, "expect", None) is not None
-            some = (
-                structure in (FEW if name in VARIANTS else SOME) or name == "partial-linearization"
-            )
-            if foundation or (some and (has_means or not by_means)):
-                yield structure, name
+            some = structure in (FEW if name in VARIANTS else SOME)
+            single = structure == "multiclass-single" and name in KINDS
+            wider = (structure in MORE and name not in VARIANTS) or name == "partial-linearization"
+            if foundation:
+                yield long_if(structure in TWINS, structure, name)
+            elif (some or wider) and (has_means or not by_means):
+                yield long_if(not (some or single), structure, name)

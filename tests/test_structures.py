@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from cases import STRUCTURES, tags
+from cases import STRUCTURES, names, tags
 from own_structures import CompiledTags, CompiledTagsWithInner, Tags
 from taut import Structure, check_structure
 from taut.errors import InvalidData, InvalidStructure
@@ -13,7 +13,7 @@ from taut.structures import Chain, Multiclass, Scalar, SlackRescaled
 from taut.structures.multiclass import project_on_simplex
 
 
-@pytest.fixture(params=STRUCTURES)
+@pytest.fixture(params=names())
 def case(request):
     return STRUCTURES[request.param]
 
@@ -24,6 +24,7 @@ def weights(case, rng, n=30):
     return [scale * rng.normal(size=d) for scale in np.geomspace(0.01, 100.0, n)]
 
 
+@pytest.mark.parametrize("case", STRUCTURES, indirect=True)
 def test_hinges_equal_enumeration(case, rng):
     data = case.problem().data
     psi, losses = case.reference
