@@ -15,10 +15,11 @@ from taut.structures import Multiclass, Scalar
 from test_solvers import assert_feasible, dual_point
 
 # One structure for each form of the dual variables; the others for long tests.
-FORMS = ["scalar-bias", "multiclass-csr-cost-bias", "chain", "tags-plain"]
+FORMS = ["scalar-bias", "multiclass-cost-bias", "chain", "tags-plain"]
 MORE = [
     "scalar-csr-bias",
     "multiclass-single",
+    "multiclass-csr-cost-bias",
     "chain-csr-normalize-boundary",
     "tags-compiled",
     "tags-inner",
@@ -91,7 +92,7 @@ def test_is_the_optimum(name, kind):
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        ("multiclass-csr-cost-bias", "all"),
+        ("multiclass-cost-bias", "all"),
         ("chain", "mean"),
         ("chain", "all"),
         long_if(True, "chain", "full"),

@@ -21,7 +21,7 @@ from taut.structures._mean_laws import _means_of
 FORMS = [
     "scalar-bias",
     "regression-bias",
-    "multiclass-csr-cost-bias",
+    "multiclass-cost-bias",
     "chain",
     "tags-plain",
     "tags-compiled",

@@ -18,6 +18,14 @@ def case(request):
     return STRUCTURES[request.param]
 
 
+def test_rows_are_stored_as_the_names_say():
+    """Half empty ones may be stored in either way, and the other would be left untested."""
+    for name, case in STRUCTURES.items():
+        blocks = getattr(case.problem().data, "blocks", None)  # of compiled structures
+        rows = blocks and getattr(blocks.data, "inside", blocks.data)[0]
+        assert not isinstance(rows, tuple) or (len(rows) == 3) == ("csr" in name), name
+
+
 def weights(case, rng, n=30):
     """Weights under which losses count much, some and little."""
     d = case.reference[0][0].shape[1]
