@@ -14,7 +14,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV, KFold
 
 import taut
-from cases import long_if
+from cases import long_if, names
 from own_structures import Tags
 from reference import binary_blocks, prior_primal, solve_prior_qp, solve_qp
 from taut import (
@@ -462,7 +462,7 @@ def test_a_model_is_a_prior(name, frozen, tmp_path):
         assert_array_equal(joint_weights(clone(model).fit(case.X, case.y)), joint_weights(model))
 
 
-@pytest.mark.parametrize("name", SOME)
+@pytest.mark.parametrize("name", names(SOME, long=["pairwise"]))
 def test_a_strong_prior_pins_the_weights(name):
     case, n = CASES[name], len(joint_weights(in_memory(name)))
     mean = np.random.default_rng(0).normal(size=n)
