@@ -424,7 +424,7 @@ def test_settings_that_are_functions(tmp_path, environment):
 def test_other_limits_resume(tmp_path):
     problem, path = STRUCTURES["multiclass"].problem(C=3.0), tmp_path / "run.taut"
     solve(problem, max_iter=2, tol=1e-2, checkpoint=path, random_state=0)
-    result = solve(problem, max_iter=100, tol=1e-6, checkpoint=path, random_state=1)
+    result = solve(problem, max_iter=1000, tol=1e-6, checkpoint=path, random_state=1)
     assert result.certificate.status is Status.CONVERGED
     assert result.certificate.passes > 2
 
