@@ -1,4 +1,4 @@
-# make demo | test | lint | format | types | bench | clean
+# make demo | test | test-long | lint | format | types | bench | clean
 #   PYTHON=python3.12      the interpreter that the virtual environment is made from
 #   WORKERS=               tests in one process, as debuggers need it
 #   ARGS="-k chain -x"     passed on to pytest, the demo or the benchmarks
@@ -11,7 +11,7 @@ WORKERS ?= --numprocesses auto --maxprocesses 4 --dist loadfile
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := test
-.PHONY: demo test lint format types bench clean
+.PHONY: demo test test-long lint format types bench clean
 # Two installations into one environment at a time corrupt it.
 .NOTPARALLEL:
 
@@ -20,6 +20,10 @@ demo: $(VENV)/.installed
 
 test: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest $(WORKERS) $(ARGS)
+
+# What `make test` leaves out.
+test-long: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -m long $(WORKERS) $(ARGS)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

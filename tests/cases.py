@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pytest
 import scipy.sparse as sp
 
 from own_structures import (
@@ -113,21 +114,22 @@ def _stacked(kind):
     return pack
 
 
-def _csr(X):
-    return sp.csr_array(X * (np.abs(X) > 0.4))
-
-
-def _sparse_rows(rng, n, d):
-    """Rows that `_csr` takes as they are."""
+def _features(rng, n, d, least=0.0):
+    """Rows of numbers, those below the least size left out."""
     X = rng.normal(size=(n, d))
-    return X * (np.abs(X) > 0.4)
+    return X * (np.abs(X) > least)
+
+
+def _least(kind):
+    """Rows of most structures are stored as they are given if they are full or mostly empty."""
+    return 0.9 if kind is sp.csr_array else 0.0
 
 
 def scalar(kind=np.asarray, bias=0.0):
     rng = np.random.default_rng(1)
     return Case(
         Scalar(bias=bias),
-        list(_sparse_rows(rng, 9, 3)),
+        list(_features(rng, 9, 3, _least(kind))),
         list(rng.choice([-1.0, 1.0], 9)),
         _rows(kind),
         lambda xs, ys: binary_blocks(np.array(xs), np.array(ys), bias),
@@ -139,7 +141,7 @@ def regression(kind=np.asarray, epsilon=0.3, bias=0.0):
     rng = np.random.default_rng(17)
     return Case(
         Regression(epsilon, bias),
-        list(_sparse_rows(rng, 9, 3).astype(np.float32).astype(np.float64)),
+        list(_features(rng, 9, 3, _least(kind)).astype(np.float32).astype(np.float64)),
         list(rng.normal(size=9)),
         _rows(kind),
         lambda xs, ys: regression_blocks(np.array(xs), np.array(ys), epsilon, bias),
@@ -152,7 +154,7 @@ def multiclass(kind=np.asarray, bias=0.0, costs=False, n_classes=4):
     cost = rng.uniform(0.5, 2.0, size=(n_classes, n_classes)) * (1.0 - np.eye(n_classes))
     cost = cost if costs else None
     # Exact in single precision, so that one reference serves both.
-    xs = _sparse_rows(rng, 9, 3).astype(np.float32).astype(np.float64)
+    xs = _features(rng, 9, 3, _least(kind)).astype(np.float32).astype(np.float64)
     return Case(
         Multiclass(n_classes, cost, bias),
         list(xs),
@@ -173,7 +175,7 @@ def chain(kind=np.asarray, normalize=False, boundary=False, n_labels=3):
 
     return Case(
         Chain(n_labels, normalize, boundary),
-        [_sparse_rows(rng, length, 2) for length in lengths],
+        [_features(rng, length, 2, _least(kind)) for length in lengths],
         ys,
         _stacked(kind),
         lambda xs, ys: chain_blocks(xs, ys, n_labels, normalize, boundary),
@@ -195,7 +197,7 @@ def graph(
     for n_nodes, text in shapes:
         edges = [[int(u), int(v)] for u, v in text.split()]
         weights = rng.uniform(0.5, 1.5, size=(len(edges), n_edge_features))
-        xs.append((_sparse_rows(rng, n_nodes, 2), edges, weights))
+        xs.append((_features(rng, n_nodes, 2, least=0.4), edges, weights))
 
     def labels(i):
         choices = itertools.product(range(n_labels), repeat=shapes[i][0])
@@ -219,7 +221,7 @@ def pairwise(kind=np.asarray):
     rng = np.random.default_rng(6)
     return Case(
         PairwiseRanking(),
-        [_sparse_rows(rng, len(relevance), 3) for relevance in RELEVANCES],
+        [_features(rng, len(relevance), 3, _least(kind)) for relevance in RELEVANCES],
         RELEVANCES,
         _stacked(kind),
         pairwise_blocks,
@@ -231,7 +233,7 @@ def ndcg(kind=np.asarray, k=10):
     rng = np.random.default_rng(7)
     return Case(
         NdcgRanking(k),
-        [_sparse_rows(rng, len(relevance), 3) for relevance in RELEVANCES],
+        [_features(rng, len(relevance), 3, _least(kind)) for relevance in RELEVANCES],
         RELEVANCES,
         _stacked(kind),
         lambda xs, ys: ndcg_blocks(xs, ys, k or 4),
@@ -255,7 +257,7 @@ def bags(kind=np.asarray, bias=0.0):
 
     return Case(
         Bags(bias),
-        [_sparse_rows(rng, length, 3) for length in lengths],
+        [_features(rng, length, 3, _least(kind)) for length in lengths],
         ys,
         lambda xs, ys: (_stack(kind, xs), np.array(ys)),
         lambda xs, ys: bags_blocks(xs, ys, bias),
@@ -268,7 +270,7 @@ def latent_multiclass(kind=np.asarray, bias=0.0, costs=False, n_classes=3):
     lengths = (1, 4, 2, 3, 3, 1, 2)
     cost = rng.uniform(0.5, 2.0, size=(n_classes, n_classes)) * (1.0 - np.eye(n_classes))
     cost = cost if costs else None
-    xs = [_sparse_rows(rng, n, 3).astype(np.float32).astype(np.float64) for n in lengths]
+    xs = [_features(rng, n, 3, _least(kind)).astype(np.float32).astype(np.float64) for n in lengths]
 
     def labels(i):
         pairs = itertools.product(range(lengths[i]), range(n_classes))
@@ -334,43 +336,49 @@ def _single(X):
 STRUCTURES = {
     "scalar": scalar(),
     "scalar-bias": scalar(bias=0.5),
-    "scalar-csr": scalar(_csr),
-    "scalar-csr-bias": scalar(_csr, bias=2.0),
+    "scalar-csr": scalar(sp.csr_array),
+    "scalar-csr-bias": scalar(sp.csr_array, bias=2.0),
     "regression": regression(),
     "regression-bias": regression(bias=0.5),
     "regression-absolute": regression(epsilon=0.0),
     "regression-single": regression(_single, bias=1.0),
-    "regression-csr-bias": regression(_csr, bias=2.0),
+    "regression-csr-bias": regression(sp.csr_array, bias=2.0),
     "multiclass": multiclass(),
     "multiclass-bias": multiclass(bias=0.5),
     "multiclass-cost": multiclass(costs=True),
+    "multiclass-cost-bias": multiclass(costs=True, bias=2.0),
     "multiclass-single": multiclass(_single, bias=1.0),
-    "multiclass-csr": multiclass(_csr),
-    "multiclass-csr-cost-bias": multiclass(_csr, costs=True, bias=2.0),
+    "multiclass-csr": multiclass(sp.csr_array),
+    "multiclass-csr-cost-bias": multiclass(sp.csr_array, costs=True, bias=2.0),
     "chain": chain(),
     "chain-normalize": chain(normalize=True),
     "chain-boundary": chain(boundary=True),
-    "chain-csr": chain(_csr),
-    "chain-csr-normalize-boundary": chain(_csr, normalize=True, boundary=True),
+    "chain-csr": chain(sp.csr_array),
+    "chain-csr-normalize-boundary": chain(sp.csr_array, normalize=True, boundary=True),
     "tree": graph(Tree(3), FORESTS),
     "graph": graph(Graph(2), n_edge_features=2),
     "graph-potts": graph(Graph(3, "potts", normalize=True), pairwise="potts", normalize=True),
-    "graph-csr-symmetric": graph(Graph(2, "symmetric"), kind=_csr, pairwise="symmetric"),
+    "graph-symmetric": graph(Graph(2, "symmetric"), pairwise="symmetric"),
+    "graph-csr-symmetric": graph(Graph(2, "symmetric"), kind=sp.csr_array, pairwise="symmetric"),
     "pairwise": pairwise(),
-    "pairwise-csr": pairwise(_csr),
+    "pairwise-csr": pairwise(sp.csr_array),
     "ndcg": ndcg(),
     "ndcg-2": ndcg(k=2),
-    "ndcg-csr-all": ndcg(_csr, k=None),
+    "ndcg-all": ndcg(k=None),
+    "ndcg-csr-all": ndcg(sp.csr_array, k=None),
     "bags": bags(),
-    "bags-csr-bias": bags(_csr, bias=0.5),
+    "bags-bias": bags(bias=0.5),
+    "bags-csr-bias": bags(sp.csr_array, bias=0.5),
     "latent-multiclass": latent_multiclass(),
-    "latent-multiclass-csr-cost-bias": latent_multiclass(_csr, bias=0.5, costs=True),
+    "latent-multiclass-cost-bias": latent_multiclass(bias=0.5, costs=True),
+    "latent-multiclass-csr-cost-bias": latent_multiclass(sp.csr_array, bias=0.5, costs=True),
     "tags-plain": tags(Tags),
     "tags-compiled": tags(CompiledTags),
     "tags-inner": tags(CompiledTagsWithInner),
     "scalar-slack": slack(with_truth(scalar(bias=0.5))),
     "multiclass-slack": slack(multiclass(costs=True)),
-    "multiclass-csr-slack-bias": slack(multiclass(_csr, costs=True, bias=2.0)),
+    "multiclass-slack-bias": slack(multiclass(costs=True, bias=2.0)),
+    "multiclass-csr-slack-bias": slack(multiclass(sp.csr_array, costs=True, bias=2.0)),
     "tags-plain-slack": slack(tags(ListedTags)),
     "tags-compiled-slack": slack(tags(ListedCompiledTags)),
 }
@@ -415,31 +423,68 @@ REACH = {
 #: Those of them that work on labels, and need no means.
 BY_LABELS = ("frank-wolfe", "multi-sample", "multi-sample-2", "subgradient")
 
+#: Structures whose rows are stored in another way than those of the one before, and nothing else.
+#: Scalars, classes and chains are tested in both ways by every change, these by long tests.
+TWINS = (
+    "regression-csr-bias",
+    "graph-csr-symmetric",
+    "pairwise-csr",
+    "ndcg-csr-all",
+    "bags-csr-bias",
+    "latent-multiclass-csr-cost-bias",
+    "multiclass-csr-slack-bias",
+)
+
 #: Structures for solvers that work with few forms of dual variables: compiling for all takes long.
-SOME = (
+SOME = ("multiclass-cost-bias", "chain", "tags-plain")
+MORE = (
     "scalar-bias",
-    "multiclass-csr-cost-bias",
     "multiclass-single",
-    "chain",
+    "multiclass-csr-cost-bias",
     "chain-csr-normalize-boundary",
-    "tags-plain",
     "tags-compiled",
 )
 
-#: Fewer still, for variants of a solver that runs with those.
-FEW = ("multiclass-csr-cost-bias", "chain", "tags-plain")
+#: Solvers whose kernels resemble those of others that run on chains: for these, chains take long.
+ALIKE = ("partial-linearization-batch", "frank-wolfe-away", "frank-wolfe-pairwise-gap")
+
+#: Variants of a solver, which run on SOME alone.
 VARIANTS = ("frank-wolfe-batch", "frank-wolfe-pairwise-gap", "multi-sample-2", "n-slack-batch")
+
+#: Pairs beyond SOME that no change may break: where slacks are those of another objective for all
+#: but scalars, and one solver with cutting planes and one without that work in single precision.
+ALSO = (
+    ("scalar-bias", "hard-negatives"),
+    ("multiclass-single", "n-slack"),
+    ("multiclass-single", "subgradient"),
+)
+
+
+def names(structures=tuple(STRUCTURES), long=TWINS):
+    """Names of structures as parameters of tests."""
+    return [long_if(name in long, name) for name in structures]
+
+
+def long_if(condition, *values, **options):
+    """Parameters of a test, which is a long one under a condition."""
+    return pytest.param(*values, marks=[pytest.mark.long] * bool(condition), **options)
 
 
 def pairs():
-    """Structures and solvers that go together."""
+    """Structures and solvers that go together, as parameters of tests.
+
+    Means are oracles of their own, so that all structures that have them are tried, most of them
+    by long tests.
+    """
     for structure, case in STRUCTURES.items():
         for name, solver in SOLVERS.items():
             foundation = isinstance(solver, DualCoordinate | OnlineCache)
             by_means = name in REACH and name not in BY_LABELS
             has_means = getattr(case.structure, "expect", None) is not None
-            some = (
-                structure in (FEW if name in VARIANTS else SOME) or name == "partial-linearization"
-            )
-            if foundation or (some and (has_means or not by_means)):
-                yield structure, name
+            some = structure in SOME
+            more = (structure in MORE and name not in VARIANTS) or name == "partial-linearization"
+            if foundation:
+                yield long_if(structure in TWINS, structure, name)
+            elif (some or more) and (has_means or not by_means):
+                quick = some and (structure != "chain" or name not in ALIKE)
+                yield long_if(not quick and (structure, name) not in ALSO, structure, name)

@@ -1,3 +1,4 @@
+import gc
 import os
 import signal
 import sys
@@ -8,6 +9,16 @@ import pytest
 # Jobs that a shell starts in the background ignore Ctrl-C, and so do their children.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish():
+    """Let the garbage collector come by less often.
+
+    Compiling makes millions of objects, hardly any of them garbage, and each full collection looks
+    at all that the tests have made before.
+    """
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC, LinearSVR
 
 import taut
+from cases import long_if
 from own_structures import ListedTags, Tags
 from reference import (
     binary_blocks,
@@ -52,10 +53,10 @@ from taut.structures import Multiclass, SlackRescaled
 
 TIGHT = {"tol": 1e-9, "max_iter": 5000, "random_state": 0}
 
-# Exact in single precision, so that one reference serves both; with zeros, for sparse forms.
+# Exact in single precision, so that one reference serves both. All forms of full rows are read as
+# dense ones: kernels for sparse rows are those of test_solvers.py and test_sklearn.py.
 _rng = np.random.default_rng(5)
 ROWS = _rng.normal(size=(15, 3)).astype(np.float32).astype(float)
-ROWS *= np.abs(ROWS) > 0.4
 CODES = np.argmax(ROWS + _rng.normal(size=ROWS.shape), axis=1)
 WEIGHT = _rng.uniform(0.2, 2.0, size=15)
 WEIGHT[3] = 0.0
@@ -331,6 +332,7 @@ def test_slack_rescaling_of_ones_own_structure():
         model.fit(ROWS, TAGS[::-1])
 
 
+@pytest.mark.long
 def test_slack_rescaling_in_single_precision_and_threads():
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(300, 5)).astype(np.float32)
@@ -366,7 +368,9 @@ def test_optimum_of_chains(loss, boundary, form):
     assert_optimal(model.fit(SEQUENCE_FORMS[form][0](SEQUENCES), case.y))
 
 
-@pytest.mark.parametrize("form", [np.float32, lambda X: sp.csr_array(X, dtype=np.float32)])
+@pytest.mark.parametrize(
+    "form", [np.float32, long_if(True, lambda X: sp.csr_array(X, dtype=np.float32))]
+)
 def test_sequences_in_single_precision_have_true_bounds(form):
     case = CASES["chain"]
     single = case.new().fit([form(X) for X in SEQUENCES], case.y).certificate_

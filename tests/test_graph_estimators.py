@@ -17,6 +17,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 
 import taut
+from cases import long_if
 from reference import graph_blocks, prior_primal, solve_prior_qp, solve_qp
 from taut import ChainSVM, GraphSVM, TreeSVM
 from taut.data import Stream
@@ -112,16 +113,22 @@ def test_score_is_the_share_of_nodes_that_are_right():
     assert model.score(X, list(NAMES[np.concatenate(y)])) == model.score(X, named(y))
 
 
-def test_forms_of_data():
+@pytest.mark.parametrize(
+    "form",
+    [
+        long_if(True, lambda X: [(x.astype(np.float32), *rest) for x, *rest in X]),
+        long_if(True, lambda X: [(sp.csr_array(x), *rest) for x, *rest in X]),
+        as_graphs,
+    ],
+    ids=["single", "sparse", "graphs"],
+)
+def test_forms_of_data(form):
     X, y = data()
-    model = fitted()
-    single = [(x.astype(np.float32), *rest) for x, *rest in X]
-    sparse = [(sp.csr_array(x), *rest) for x, *rest in X]
-    for other in (single, sparse, as_graphs(X)):
-        again = clone(model).fit(other, named(y))
-        assert again.certificate_.primal == pytest.approx(model.certificate_.primal, rel=1e-5)
-        for a, b in zip(again.predict(other), model.predict(other), strict=True):
-            assert list(a) == list(b)
+    model, other = fitted(), form(X)
+    again = clone(model).fit(other, named(y))
+    assert again.certificate_.primal == pytest.approx(model.certificate_.primal, rel=1e-5)
+    for a, b in zip(again.predict(other), model.predict(other), strict=True):
+        assert list(a) == list(b)
 
 
 def test_online_cache_takes_graphs_one_by_one():

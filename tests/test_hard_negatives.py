@@ -19,7 +19,7 @@ from test_regularizer import numbers, regularizer
 from test_solvers import assert_feasible, assert_optimal, dual_point, mined_labels
 
 SOLVER = HardNegatives(inner_gap=1e-9)
-SEVERAL = ["multiclass-csr-cost-bias", "chain", "tags-plain", "tags-compiled"]
+SEVERAL = ["multiclass-cost-bias", "chain", "tags-plain", "tags-compiled"]
 
 
 def run(problem, solver=SOLVER, **options):
@@ -171,7 +171,7 @@ def test_reports_are_the_gap_at_the_w_that_was_mined_at(case):
 
 
 def test_what_is_easy_is_dropped():
-    case = STRUCTURES["multiclass-csr-cost-bias"]
+    case = STRUCTURES["multiclass-cost-bias"]
     problem = case.problem(10.0)
     state, seen = SOLVER.init(problem, np.random.default_rng(0)), set()
     for _ in range(30):
@@ -219,7 +219,7 @@ def test_killed_and_resumed_is_uninterrupted(name, tmp_path):
         assert rest.certificate.status is whole.certificate.status
 
 
-@pytest.mark.parametrize("name", ["multiclass-csr-cost-bias", "tags-plain"])
+@pytest.mark.parametrize("name", ["multiclass-cost-bias", "tags-plain"])
 class TestHotStart:
     def test_own_result_is_settled_at_once(self, name):
         case, first = STRUCTURES[name], settled(name)

@@ -27,9 +27,8 @@ from numba.core import event
 with event.install_recorder("numba:compile") as kernels:
     with event.install_recorder("numba:run_pass") as passes:
         from taut import Problem, solve
-        from taut.structures import Multiclass
-        X = np.eye(3)
-        solve(Problem(Multiclass(3), X, np.array([0, 1, 2])), tol=1e-6)
+        from taut.structures import Scalar
+        solve(Problem(Scalar(), np.eye(2), np.array([1.0, -1.0])), tol=1e-6)
 print(len(kernels.buffer), len(passes.buffer))
 """
 

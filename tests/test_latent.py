@@ -179,6 +179,7 @@ def test_forms_of_bags_give_one_model(form):
     assert model.score(pack(X), NAMES, **lengths) == fitted().score(X, NAMES)
 
 
+@pytest.mark.long
 def test_single_precision_has_true_values():
     model = LatentSVM(random_state=0).fit([x.astype(np.float32) for x in X], y)
     single = [x.astype(np.float32).astype(float) for x in X]

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp, softmax
 
 import taut
-from cases import STRUCTURES, chain
+from cases import STRUCTURES, chain, names
 from taut import ChainSVM, MulticlassSVM
 from taut.errors import InvalidData, MissingOracle, TemperatureAtBound
 from test_m_best import BY_POSITION
@@ -15,7 +15,8 @@ from test_m_best import BY_POSITION
 TEMPERATURES = [1e-3, 0.1, 1.0, 30.0, 1e3]
 
 
-@pytest.fixture(params=BY_POSITION)
+# Rows are read by `prepare`, as for the m best labels: those in other layouts are long tests.
+@pytest.fixture(params=names(BY_POSITION, long=[name for name in BY_POSITION if "csr" in name]))
 def case(request):
     return BY_POSITION[request.param]
 
@@ -106,7 +107,10 @@ def chain_model():
     return model.fit(X, learnable(X, rng), lengths=lengths)
 
 
-@pytest.fixture(params=["multiclass", "chain"])
+EXAMPLES = ["multiclass", "chain"]
+
+
+@pytest.fixture(params=EXAMPLES)
 def example(request, multiclass_model, chain_model, rng):
     """A fitted model, some data of its kind, and what they take besides."""
     if request.param == "multiclass":
@@ -153,6 +157,7 @@ def test_a_temperature_at_a_bound_is_told(example):
     assert model.temperature_ == 1e3
 
 
+@pytest.mark.parametrize("example", names(EXAMPLES, long=["chain"]), indirect=True)
 def test_single_precision_gives_the_same_marginals(example):
     model, X, layout = example
     double = model.predict_marginals(X, 0.3, **layout)

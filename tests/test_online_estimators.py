@@ -14,6 +14,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV, KFold
 
 import taut
+from cases import long_if, names
 from own_structures import Tags
 from reference import binary_blocks, prior_primal, solve_prior_qp, solve_qp
 from taut import (
@@ -424,8 +425,16 @@ def assert_prior_optimum(model, mean, precision, mask, rtol=1e-5):
 
 # What has no shape of its own beside w, or takes long to compile, has fewer kinds.
 FEWER = ["joint mean", "precision", "mask"]
+LONG = [
+    ("chain", "matrix"),
+    ("chain", "matrix of coef"),
+    ("pairwise", "precision"),
+    ("pairwise", "mask"),
+]
 PRODUCT = [
-    (name, kind) for name in SOME for kind in (PRIORS if name in ("binary", "chain") else FEWER)
+    long_if((name, kind) in LONG, name, kind)
+    for name in SOME
+    for kind in (PRIORS if name in ("binary", "chain") else FEWER)
 ]
 
 
@@ -453,7 +462,7 @@ def test_a_model_is_a_prior(name, frozen, tmp_path):
         assert_array_equal(joint_weights(clone(model).fit(case.X, case.y)), joint_weights(model))
 
 
-@pytest.mark.parametrize("name", SOME)
+@pytest.mark.parametrize("name", names(SOME, long=["pairwise"]))
 def test_a_strong_prior_pins_the_weights(name):
     case, n = CASES[name], len(joint_weights(in_memory(name)))
     mean = np.random.default_rng(0).normal(size=n)
@@ -519,8 +528,14 @@ def test_priors_are_searched():
     assert_array_equal(search.best_estimator_.coef_, best.coef_)
 
 
-@pytest.mark.parametrize("kind", ["mean", "joint precision", "mask", "matrix"])
-@pytest.mark.parametrize("name", ["binary", "chain", "structured"])
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        long_if((name, kind) in LONG, name, kind)
+        for name in ("binary", "chain", "structured")
+        for kind in ("mean", "joint precision", "mask", "matrix")
+    ],
+)
 def test_priors_in_streams_are_those_in_memory(name, kind, tmp_path):
     options, meant = given_priors(in_memory(name))[kind]
     model = CASES[name].new(**TIGHT, **options).fit(stream(name))

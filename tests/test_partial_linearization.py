@@ -154,7 +154,7 @@ class TestWorkedExample:
         assert_allclose(mean, s / s.sum(), rtol=1e-12)
 
 
-MEANS = ["multiclass-csr-cost-bias", "chain"]
+MEANS = ["multiclass-cost-bias", "chain"]
 
 
 @pytest.mark.parametrize("name", MEANS)

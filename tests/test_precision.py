@@ -42,7 +42,8 @@ CASES = {
 run = functools.partial(solve, tol=1e-4, max_iter=5000, random_state=0)
 
 
-@pytest.fixture(params=CASES)
+# Rankings and chains have dual variables of one form.
+@pytest.fixture(params=cases.names(CASES, long=("pairwise", "ndcg")))
 def name(request):
     return request.param
 
@@ -223,7 +224,7 @@ def test_a_finer_tolerance_resumes_a_narrow_run(narrow, tmp_path):
     problem, path = narrow.problem(), tmp_path / "run.taut"
     rough = run(problem, tol=1e-2, checkpoint=path)
     assert rough.state["w"].dtype == np.float32
-    fine = run(problem, tol=1e-9, checkpoint=path)
+    fine = run(problem, tol=1e-7, checkpoint=path)
     assert fine.state["w"].dtype == np.float64
     assert fine.certificate.status is Status.CONVERGED
     assert_true(narrow, fine, np.ones(narrow.n_blocks))

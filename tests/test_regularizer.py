@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from cases import STRUCTURES
+from cases import STRUCTURES, long_if
 from reference import prior_primal, solve_prior_qp
 from taut import Problem, Regularizer, Status, solve
 from taut.errors import InvalidData
@@ -14,17 +14,17 @@ from taut.solvers import DualCoordinate, FrankWolfe, PartialLinearization
 from taut.structures import Multiclass, Scalar
 from test_solvers import assert_feasible, dual_point
 
-FORMS = [
-    "scalar-bias",
+# One structure for each form of the dual variables; the others for long tests.
+FORMS = ["scalar-bias", "multiclass-cost-bias", "chain", "tags-plain"]
+MORE = [
     "scalar-csr-bias",
     "multiclass-single",
     "multiclass-csr-cost-bias",
-    "chain",
     "chain-csr-normalize-boundary",
-    "tags-plain",
     "tags-compiled",
     "tags-inner",
 ]
+KINDS = ["mean", "diagonal", "nonneg", "all", "full"]
 
 
 def numbers(kind, n):
@@ -62,16 +62,19 @@ def run(name, kind, solver=None, **options):
 solved = functools.cache(run)
 
 
-@pytest.fixture(params=FORMS)
-def name(request):
-    return request.param
+every = pytest.mark.parametrize("name", [*FORMS, *(long_if(True, name) for name in MORE)])
+# Precision, bounds and mean are wrapped into the oracles together; a user's oracles by "all".
+of_every_kind = pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        long_if(name in MORE and (name, kind) != ("tags-compiled", "all"), name, kind)
+        for name in FORMS + MORE
+        for kind in KINDS
+    ],
+)
 
 
-@pytest.fixture(params=["mean", "diagonal", "nonneg", "all", "full"])
-def kind(request):
-    return request.param
-
-
+@of_every_kind
 def test_is_the_optimum(name, kind):
     case, result = STRUCTURES[name], solved(name, kind)
     mean, precision, mask = numbers(kind, len(result.w))
@@ -88,8 +91,12 @@ def test_is_the_optimum(name, kind):
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [("multiclass-csr-cost-bias", "all"), ("chain", "mean"), ("chain", "all"), ("chain", "full")],
-    indirect=True,
+    [
+        ("multiclass-cost-bias", "all"),
+        ("chain", "mean"),
+        ("chain", "all"),
+        long_if(True, "chain", "full"),
+    ],
 )
 @pytest.mark.parametrize(
     "solver", [PartialLinearization(0.1), FrankWolfe("pairwise")], ids=lambda solver: solver.name
@@ -103,6 +110,7 @@ def test_other_solvers_reach_it(name, kind, solver):
     assert certificate.dual <= best[0] * (1.0 + 1e-9)
 
 
+@of_every_kind
 def test_conditions_of_the_optimum(name, kind):
     """Gradients vanish, or push against a bound that is met; only worst labels have weight."""
     case, result = STRUCTURES[name], solved(name, kind)
@@ -132,6 +140,7 @@ def dual_point_unscaled(case, result, mean, precision):
     return dual_point(changed, result.state)
 
 
+@of_every_kind
 def test_dual_never_falls_without_a_centre(name, kind):
     case = STRUCTURES[name]
     prior = regularizer(kind, case.problem().n_features)
@@ -153,6 +162,7 @@ def test_steps_between_planes_know_the_precision():
     assert (np.diff(result.history["dual"]) >= -1e-12).all()
 
 
+@every
 def test_plain_prior_changes_nothing(name):
     case = STRUCTURES[name]
     n = case.problem().n_features
@@ -162,6 +172,7 @@ def test_plain_prior_changes_nothing(name):
     assert_array_equal(plain.w, same.w)
 
 
+@every
 def test_threads_and_hot_starts(name):
     """More threads, a checkpoint's state and other weights meet the same optimum."""
     case = STRUCTURES[name]

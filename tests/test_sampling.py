@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from cases import STRUCTURES, chain, tags
+from cases import STRUCTURES, chain, long_if, tags
 from own_structures import CompiledTags, ListedCompiledTags, ListedTags, Tags
 from taut import Problem, Regularizer, check_structure
 from taut._jit import helper
@@ -75,7 +75,7 @@ ON = {
     Argmax(): ["latent-multiclass", "tags-plain"],
     AllLabels(): ["multiclass", "scalar", "listed-plain"],
     Top(): [
-        "multiclass", "multiclass-single", "multiclass-csr-cost-bias", "multiclass-slack", "scalar",
+        "multiclass", "multiclass-single", "multiclass-cost-bias", "multiclass-slack", "scalar",
         "listed-plain", "tags-plain-slack",
     ],
     MBest(): ["chain", "tree", "ordered-plain"],
@@ -92,12 +92,26 @@ THROUGH_A_PRIOR = {
     "own": ["sampled"],
     "given": ["tags-compiled"],
 }
+#: Those that share all but an oracle with others.
+LONG = [
+    ("multiclass-single", "top", False),
+    ("tree", "m_best", False),
+    ("chain", "diverse", True),
+    ("chain", "random", True),
+    ("tags-compiled", "given", True),
+]
 
 
 def runs(*names):
     """Structure, sampler, and whether there is a prior."""
     return [
-        pytest.param(name, sampler, prior, id=f"{name}-{sampler.name}{'-prior' * prior}")
+        long_if(
+            (name, sampler.name, prior) in LONG,
+            name,
+            sampler,
+            prior,
+            id=f"{name}-{sampler.name}{'-prior' * prior}",
+        )
         for sampler, structures in ON.items()
         for name in structures
         for prior in (False, True)

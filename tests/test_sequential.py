@@ -38,7 +38,7 @@ from taut.solvers._visitors import ExactVisitor, Step
 from taut.structures import Multiclass, Regression, Scalar
 
 # Without ties at w = 0, which the oracles would break in ways of their own: compiled and plain.
-FORMS = ["multiclass-csr-cost-bias", "tags-compiled", "tags-plain"]
+FORMS = ["multiclass-cost-bias", "tags-compiled", "tags-plain"]
 FAMILY = {"subgradient": Subgradient, "pa": PassiveAggressive, "perceptron": Perceptron}
 METHODS = [(form, method) for form in FORMS for method in FAMILY]
 PASSES = 3
@@ -296,7 +296,7 @@ def test_exact_and_sampled_steps_agree():
 
 
 def test_projection_keeps_w_where_the_optimum_is():
-    case = STRUCTURES["multiclass-csr-cost-bias"]
+    case = STRUCTURES["multiclass-cost-bias"]
     C = 100.0 * np.ones(case.n_blocks)
     radius = np.sqrt(primal(np.zeros(case.reference[0][0].shape[1]), *case.reference, C))
     optimum, w = solve_qp(*case.reference, C)
@@ -550,7 +550,7 @@ def test_perceptron_needs_labels_that_are_wrong():
 
 
 def test_features_that_vanish():
-    case = STRUCTURES["multiclass-csr-cost-bias"]
+    case = STRUCTURES["multiclass-cost-bias"]
     X, y = case.data()
     problem = Problem(Multiclass(4, case.structure.cost), 0.0 * X, y)
     costs = case.structure.cost[y].max(axis=1).sum()

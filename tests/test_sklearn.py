@@ -107,25 +107,49 @@ EXPECTED = {
 }
 
 
+# Kernels are compiled for each precision and each way in which rows are stored. What becomes of the
+# data is one code for all estimators, so that some come in all forms in long tests alone.
+OTHER_FORMS = ("check_estimators_dtypes", "X_dtype=float32", "sparse")
+IN_ONE_FORM = (RankSVM, ChainSVM, LatentSVM, LatentMulticlassSVM)
+
+
+def with_long_tests(parametrize):
+    """The same parameters, some of them for long tests."""
+    arguments, parameters = parametrize.args
+    marked = []
+    for parameter in parameters:
+        (estimator, check), marks = getattr(parameter, "values", parameter), []
+        name = parametrize.kwargs["ids"](check)
+        if isinstance(estimator, IN_ONE_FORM) and any(form in name for form in OTHER_FORMS):
+            marks = [pytest.mark.long]
+        marks += getattr(parameter, "marks", ())
+        marked.append(pytest.param(estimator, check, marks=marks))
+    return pytest.mark.parametrize(arguments, marked, **parametrize.kwargs)
+
+
 @pytest.mark.filterwarnings("ignore::taut.errors.NotConverged")  # some checks set max_iter to 5
 @pytest.mark.filterwarnings("ignore::taut.errors.TemperatureAtBound")  # some draw labels at random
-@parametrize_with_checks(
-    [
-        BinarySVM(),
-        MulticlassSVM(),
-        BinarySVM(calibrate=0.3),
-        MulticlassSVM(calibrate=0.3),
-        RegressionSVM(),
-        RankSVM(),
-        ChainSVM(),
-        StructuredSVM(Sign()),
-        LatentSVM(),
-        LatentMulticlassSVM(),
-        LatentStructuredSVM(LatentSign()),
-    ],
-    expected_failed_checks=lambda estimator: (
-        CALIBRATED if getattr(estimator, "calibrate", None) else EXPECTED.get(type(estimator), {})
-    ),
+@with_long_tests(
+    parametrize_with_checks(
+        [
+            BinarySVM(),
+            MulticlassSVM(),
+            BinarySVM(calibrate=0.3),
+            MulticlassSVM(calibrate=0.3),
+            RegressionSVM(),
+            RankSVM(),
+            ChainSVM(),
+            StructuredSVM(Sign()),
+            LatentSVM(),
+            LatentMulticlassSVM(),
+            LatentStructuredSVM(LatentSign()),
+        ],
+        expected_failed_checks=lambda estimator: (
+            CALIBRATED
+            if getattr(estimator, "calibrate", None)
+            else EXPECTED.get(type(estimator), {})
+        ),
+    )
 )
 def test_scikit_learn(estimator, check):
     if "sample_weight_equivalence" in str(check):

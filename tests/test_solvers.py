@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import nnls
 
-from cases import REACH, SOLVERS, STRUCTURES, pairs
+from cases import REACH, SOLVERS, STRUCTURES, names, pairs
 from reference import dual, primal, solve_qp
 from taut import Problem, Status, solve
 from taut.errors import InvalidData
@@ -21,7 +21,7 @@ from taut.structures._mean_laws import _means_of
 FORMS = [
     "scalar-bias",
     "regression-bias",
-    "multiclass-csr-cost-bias",
+    "multiclass-cost-bias",
     "chain",
     "tags-plain",
     "tags-compiled",
@@ -228,7 +228,7 @@ def reports_by_no_clock(monkeypatch):
     monkeypatch.setattr("taut.solvers.online_cache._SECONDS", 1e9)
 
 
-@pytest.fixture(params=STRUCTURES)
+@pytest.fixture(params=names())
 def structure(request):
     return request.param
 

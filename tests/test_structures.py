@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from cases import STRUCTURES, tags
+from cases import STRUCTURES, names, tags
 from own_structures import CompiledTags, CompiledTagsWithInner, Tags
 from taut import Structure, check_structure
 from taut.errors import InvalidData, InvalidStructure
@@ -13,9 +13,17 @@ from taut.structures import Chain, Multiclass, Scalar, SlackRescaled
 from taut.structures.multiclass import project_on_simplex
 
 
-@pytest.fixture(params=STRUCTURES)
+@pytest.fixture(params=names())
 def case(request):
     return STRUCTURES[request.param]
+
+
+def test_rows_are_stored_as_the_names_say():
+    """Half empty ones may be stored in either way, and the other would be left untested."""
+    for name, case in STRUCTURES.items():
+        blocks = getattr(case.problem().data, "blocks", None)  # of compiled structures
+        rows = blocks and getattr(blocks.data, "inside", blocks.data)[0]
+        assert not isinstance(rows, tuple) or (len(rows) == 3) == ("csr" in name), name
 
 
 def weights(case, rng, n=30):
@@ -24,6 +32,7 @@ def weights(case, rng, n=30):
     return [scale * rng.normal(size=d) for scale in np.geomspace(0.01, 100.0, n)]
 
 
+@pytest.mark.parametrize("case", STRUCTURES, indirect=True)
 def test_hinges_equal_enumeration(case, rng):
     data = case.problem().data
     psi, losses = case.reference
