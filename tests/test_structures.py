@@ -339,9 +339,10 @@ def test_a_pull_that_modifies_w_is_named():
         check_structure(case.structure, *case.data(), candidates=case.labels)
 
 
-def test_a_missing_oracle_is_named():
-    case = tags(type("Mute", (CompiledTags,), {"score": None}))
-    with pytest.raises(InvalidStructure, match=r"Mute has no score: write it as a static method"):
+@pytest.mark.parametrize("name", ["pull", "score"])
+def test_a_missing_oracle_is_named(name):
+    case = tags(type("Mute", (CompiledTags,), {name: None}))
+    with pytest.raises(InvalidStructure, match=rf"Mute has no {name}: write it as a static method"):
         check_structure(case.structure, *case.data())
 
 

@@ -269,8 +269,11 @@ class CompiledStructure(ABC):
 
     Subclasses write static functions in the part of Python that Numba compiles. `data` is the tuple
     that `encode` made, `i` the block, `label` an int32 row, `w` and `work` rows of `Blocks.dtype`,
-    or of float64 when a certificate is computed:
+    or of float64 when a certificate is computed. What sees w turns it into the potentials of a
+    block, or adds features to it; all other functions see the potentials alone:
 
+    - `pull(data, i, w, work)` writes the potentials, all that the scores of block i's labels are
+      made of, to the beginning of `work`; the others may use the rest of it;
     - `argmax(data, i, work, loss_weight, label)` writes the label of highest
       score + loss_weight * loss into `label` and returns that value;
     - `loss(data, i, label)`;
@@ -279,8 +282,6 @@ class CompiledStructure(ABC):
 
     Optional, for speed:
 
-    - `pull(data, i, w, work)` computes what `argmax` and `score` share for one block and one w,
-      typically the potentials, into `work`;
     - `prefetch(data, i)` asks the processor for block i's data, which will be needed soon;
     - `touch(data, i, action)` calls `taut.spaces.scaling.act(action, first, last)` for ranges that
       cover all weights which block i reads or adds to, where there is a prior or a sign constraint;
@@ -353,6 +354,7 @@ class CompiledStructure(ABC):
     scores_predict: ClassVar[bool] = True
     certifies: ClassVar[str] = THE_OBJECTIVE
 
+    pull: ClassVar[Callable]
     argmax: ClassVar[Callable]
     loss: ClassVar[Callable]
     score: ClassVar[Callable]
@@ -378,10 +380,6 @@ class CompiledStructure(ABC):
     def touch(data, i, action):
         """All weights, unless a subclass knows better."""
         act(action, 0, action.v.shape[0])
-
-    @staticmethod
-    def pull(data, i, w, work):
-        """Nothing to share between oracle calls unless a subclass says so."""
 
     @abstractmethod
     def encode(self, X: Any, y: Any = None) -> Blocks:
