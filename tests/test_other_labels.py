@@ -333,6 +333,14 @@ def test_checksums_tell_words_their_order_and_the_last_bytes_apart():
     assert checksum([a.reshape(3, 7)]) == checksum([a])
 
 
+def test_checksums_see_signs_and_powers_of_two():
+    X, y = np.random.default_rng(0).normal(size=(8192, 10)), np.repeat([1.0, -1.0], 50)
+    changed = [np.where(np.arange(10) == 3, 2.0 * X, X), -X]
+    changed += [np.where(np.arange(10) == 1, -X, X), np.where(np.arange(8192)[:, None] == 9, -X, X)]
+    assert len({checksum([given]) for given in (X, *changed)}) == 5
+    assert checksum([-y]) != checksum([y])
+
+
 def test_label_that_argmax_returned_before_is_one(data):
     X, y = data
 

@@ -243,9 +243,9 @@ def _dispatcher(function: Callable) -> Any:
 def helper(function: Callable, allocates: bool = False, bounded: bool = False) -> Callable:
     """Compile `function` as a part of compiled functions that call it; Python cannot.
 
-    Where it is `bounded`, an index outside an array raises an IndexError.
+    Where it is `bounded`, an index outside an array raises an IndexError, and NaN stays NaN.
     """
-    options = _OPTIONS | {"boundscheck": bounded, "_nrt": allocates}
+    options = _OPTIONS | {"boundscheck": bounded, "fastmath": not bounded, "_nrt": allocates}
     return numba.njit(**options, **_INSIDE)(_renamed(function, "a" * allocates + "b" * bounded))
 
 

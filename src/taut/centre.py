@@ -93,12 +93,12 @@ class MovingCentre:
         The root is only where the search begins: it was right on usps and sector, and up to some
         hundred times too small elsewhere. The limit is twice the curvature.
         """
-        self.limit = self.first_limit = tuning.LARGEST * max(1.0, curvature)
+        self.limit = self.first_limit = tuning.LARGEST_KAPPA * max(1.0, curvature)
         self.wanted = math.sqrt(curvature)
         return self._worthwhile()
 
     def _worthwhile(self) -> float:
-        return self.wanted if self.wanted >= tuning.WORTHWHILE else 0.0
+        return self.wanted if self.wanted >= tuning.WORTHWHILE_KAPPA else 0.0
 
     def next_strength(self, alignment: float, gap: float) -> float:
         """Kappa by how the last pass's visits added up; weakened if nothing helps."""

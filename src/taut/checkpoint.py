@@ -160,6 +160,10 @@ class CheckpointFile:
         files.write(self.path, _KIND, arrays, meta | {"fingerprint": self.fingerprint})
         self.written, self._stamp = time.monotonic(), self._stamp_now()
 
+    def remove(self) -> None:
+        """Delete the file: what it has is of no use, and would do harm."""
+        self.path.unlink(missing_ok=True)
+
     def save_if_possible(self, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> None:
         """Replace the file; neither a full disk nor a foreign file is a reason to lose the run.
 

@@ -94,7 +94,7 @@ def best_of_block(oracles):
         """Write the labels of highest score + loss_weight * loss into the rows of `found`.
 
         `values` gets what they are worth, best first; returns how many there are, at most
-        len(values). `work` is prepared, and its scores are at the end what they were.
+        len(values). `work` has the potentials, which are at the end what they were.
         """
         m, size = found.shape
         label = pool.labels[m, :size]

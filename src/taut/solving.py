@@ -109,9 +109,11 @@ def solve(
         before = problem.checksum() if meddled else b""
         status = run.go(max_iter if problem.repeatable else 1, time_limit, callbacks, file)
         if meddled and problem.checksum() != before:
+            if file is not None:
+                file.remove()  # it may have planes of what the data were changed to
             raise InvalidData(
-                "X or y, or an array of the structure, has changed while the fit ran, so that its "
-                "bounds belong to no problem: let callbacks, and other threads, work on copies"
+                "X, y or sample_weight has changed while the fit ran, so that its bounds belong to "
+                "no problem: let callbacks, and other threads, work on copies"
             )
     return run.result(status)
 

@@ -62,9 +62,9 @@ FAST = 1.5
 #: By what it changes later. Chosen by hand.
 SLOW = 1.03
 #: Kappa below which moving the centre costs more than it brings. Chosen by hand.
-WORTHWHILE = 0.3
+WORTHWHILE_KAPPA = 0.3
 #: Times the mean of C_i |psi_i|^2: the largest kappa. Chosen by hand.
-LARGEST = 2.0
+LARGEST_KAPPA = 2.0
 #: What passes must leave of the best gap to count as a gain for the centre. Chosen by hand.
 CENTRE_GAIN = 0.98
 #: Passes without gain before the centre is weakened. Chosen by hand.

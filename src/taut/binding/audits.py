@@ -16,21 +16,26 @@ from taut._lanes import aligned_zeros
 from taut.binding.kernels import (
     make_argmaxes,
     make_audit,
-    make_differences,
+    make_features,
     make_hinges,
     make_values,
 )
-from taut.binding.other_labels import Doubt, favouring, worse
+from taut.binding.other_labels import (
+    CLOSELY,
+    CLOSELY_SHARE,
+    MOST_DOUBTS,
+    Doubt,
+    favouring,
+    worse,
+)
 from taut.binding.witness import audited
 from taut.errors import InvalidStructure
 from taut.structures.base import Oracles
 
 _AUDITED = 64  # blocks of which the argmax is looked at more closely, at least
-_CLOSELY, _CLOSELY_SHARE = 16, 16  # blocks that are looked at more closely in the end
 _OTHERS = 1024  # blocks whose truths are tried there
 _RIVALS = 32  # labels of each
-_DOUBT = 1e-6  # relative excess of a label over the argmax that is no rounding
-_DOUBTS = 2  # labels that may beat the argmax, of which it is found out whether it returns them
+_EXCESS = 1e-6  # relative excess of a label over the argmax that is no rounding
 
 
 class Auditor:
@@ -50,9 +55,10 @@ class Auditor:
             np.empty(blocks.label_size, dtype=np.int32), doubts,
         )  # fmt: skip
         if doubts[0]:
-            self._refuse_argmax(int(doubts[0]) - 1)
+            self.refuse(int(doubts[0]) - 1)
 
-    def _refuse_argmax(self, i: int) -> NoReturn:
+    def refuse(self, i: int) -> NoReturn:
+        """Refuse the argmax of block i."""
         raise InvalidStructure(
             f"{type(self.data.structure).__name__}.argmax of block {i} returns another value than "
             "score + loss_weight * loss of its label, or less than that of another one: return the "
@@ -63,7 +69,7 @@ class Auditor:
         """What is left in doubt when the argmax of some blocks at v is held against all labels."""
         blocks = self.data.blocks
         w = self.data.pad(self.data.prior.weights(self.data.unpad(v)))
-        chosen = audited(self.data.n_blocks, self.rng, _CLOSELY, _CLOSELY_SHARE).tolist()
+        chosen = audited(self.data.n_blocks, self.rng, CLOSELY, CLOSELY_SHARE).tolist()
         labels, hinges = np.zeros_like(blocks.truth), np.empty(self.data.n_blocks)
         work = aligned_zeros(blocks.work_size, w.dtype)
         for i in chosen:
@@ -79,20 +85,20 @@ class Auditor:
             values = self._values(i, w, np.vstack([found, truth, rivals]))
             if not np.isfinite(values[:2]).all():
                 continue
-            slack = _DOUBT * (1.0 + np.abs(values[:2]).max() + np.abs(values))
+            slack = _EXCESS * (1.0 + np.abs(values[:2]).max() + np.abs(values))
             excess = np.where(values > values[0] + slack, values - values[0], 0.0)
             if excess[1] > 0.0 or (certain and excess.any()):
-                self._refuse_argmax(i)
+                self.refuse(i)
             if not excess.any():
                 continue
-            rival = rivals[int(excess.argmax()) - 2]
-            if self._returns(i, rival, found):
-                self._refuse_argmax(i)
-            name = type(self.data.structure).__name__
-            doubt = worse(doubt, Doubt(name, i, str(rival.tolist()), float(excess.max())))
-            open_doubts += 1
-            if open_doubts == _DOUBTS:
-                break
+            for place in np.argsort(-excess)[: np.count_nonzero(excess)].tolist():
+                if open_doubts == MOST_DOUBTS:
+                    break
+                rival, above = rivals[place - 2], float(excess[place])
+                if self._returns(i, rival, found):
+                    self.refuse(i)
+                doubt = worse(doubt, Doubt.of(self.data.structure, i, rival.tolist(), above))
+                open_doubts += 1
         return doubt
 
     def _others(self, chosen: list[int], labels: np.ndarray) -> dict[int, np.ndarray]:
@@ -124,7 +130,7 @@ class Auditor:
                 some = self.rng.permutation(len(listed))[: _RIVALS // 2]
                 rivals = np.vstack([rivals, listed[some]])
         if not structure.knows_labels(blocks):
-            return False, rivals
+            return False, rivals if self._stands_alone() else rivals[:0]
         return True, rivals[structure.valid_labels(blocks, np.full(len(rivals), i), rivals.ravel())]
 
     def _values(self, i: int, w: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -144,9 +150,14 @@ class Auditor:
         """Whether the argmax returns a label for block i at weights that favour it."""
         blocks, answer = self.data.blocks, np.empty_like(found)
         phi = np.zeros((2, self.data.size))
-        for row, part in zip((label, found), phi, strict=True):
-            self._bounded(make_differences)(blocks.data, i, row[None], np.ones(1), part)
+        try:
+            for row, part in zip((label, found), phi, strict=True):
+                self._bounded(make_features)(blocks.data, i, row[None], np.ones(1), part)
+        except Exception:
+            return False
         loss = self._values(i, np.zeros(self.data.size), np.vstack([label, found])).max()
+        if not np.isfinite(loss):
+            return False
         w = self.data.unpad(favouring(phi[0], phi[1], float(loss)))
         w = self.data.pad(np.where(self.data.prior.bounded, np.maximum(w, 0.0), w))
         labels = np.zeros_like(blocks.truth)
@@ -157,8 +168,25 @@ class Auditor:
         answer[:] = labels[slice(*blocks.offsets[i : i + 2])]
         return np.array_equal(answer, label)
 
+    def _stands_alone(self) -> bool:
+        """Whether bounds checks reach all that the oracles do: no function that they call has any.
+
+        Labels of other blocks may lead out of arrays.
+        """
+        oracles = self.data.structure.oracles
+        called = (oracles.pull, oracles.score, oracles.loss, oracles.add_features)
+        return not any(_functions_in(oracle) for oracle in called)
+
     def _bounded(self, make: Callable[[Oracles], Callable]) -> Callable:
         """A kernel for labels that may be none: an index outside an array is an error there."""
         return specialise(
             make, self.data.structure.oracles, self.data.structure.allocates, bounded=True
         )
+
+
+def _functions_in(function: Any) -> list[Any]:
+    """Functions, compiled or not, that a function may call by a name of its own."""
+    code, cells = function.__code__, function.__closure__ or ()
+    known = [function.__globals__[name] for name in code.co_names if name in function.__globals__]
+    enclosed = [cell.cell_contents for cell in cells]
+    return [item for item in known + enclosed if callable(item) and not isinstance(item, type)]

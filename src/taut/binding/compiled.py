@@ -157,8 +157,8 @@ class CompiledData:
         if is_users(self.structure):
             raise InvalidStructure(
                 f"{type(self.structure).__name__}.argmax of block {i} returns a value below that "
-                "of a label that it returned before: return the highest score + loss_weight * "
-                "loss; taut.check_structure tests it"
+                "of the truth or of a label that it returned before: return the highest score + "
+                "loss_weight * loss; taut.check_structure tests it"
             )
 
     def check_losses(self, losses: np.ndarray) -> None:
@@ -226,7 +226,7 @@ class CompiledData:
         """sum_i C_i hinge_i, by one oracle call each."""
         blocks, kernel = self.blocks, self.kernel(make_hinge_sum)
 
-        def run(number: int, first: int, last: int) -> float:
+        def run(number: int, first: int, last: int) -> tuple[float, int]:
             work = aligned_zeros(blocks.work_size, v.dtype)
             label = np.empty(blocks.label_size, dtype=np.int32)
             return kernel(
@@ -234,7 +234,10 @@ class CompiledData:
                 weight, v, work, label, first, last,
             )  # fmt: skip
 
-        return sum(in_threads(run, *numbered_ranges(self.n_blocks, n_jobs)))
+        sums, doubts = zip(*in_threads(run, *numbered_ranges(self.n_blocks, n_jobs)), strict=True)
+        if max(doubts) and is_users(self.structure):
+            Auditor(self, self.rng).refuse(max(doubts) - 1)
+        return sum(sums)
 
     def _some(self) -> np.ndarray:
         """Blocks whose sizes are measured: all, or some runs of blocks, others each time."""

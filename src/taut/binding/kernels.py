@@ -42,14 +42,19 @@ def make_hinge_sum(oracles):
     pull, argmax, score = oracles.pull, oracles.argmax, oracles.score
 
     def hinge_sum(space, data, offsets, truth, weight, w, work, label, first, last):
-        """The sum of C_i hinge_i over some blocks; `label` is room for the longest one."""
+        """The sum of C_i hinge_i over some blocks, and one more than a block with a wrong argmax.
+
+        That is one below the truth. `label` is room for the longest label.
+        """
         total = 0.0
+        doubt = 0
         for i in range(first, last):
             pull(space, i, w, work)
             base = score(data, i, work, truth[offsets[i] : offsets[i + 1]])
             best = argmax(data, i, work, 1.0, label[: offsets[i + 1] - offsets[i]])
             total += weight[i] * max(best - base, 0.0)
-        return total
+            doubt = i + 1 if best < base - _DOUBT * (1.0 + abs(base)) else doubt
+        return total, doubt
 
     return hinge_sum
 
@@ -124,15 +129,15 @@ def make_values(oracles):
     return values
 
 
-def make_differences(oracles):
+def make_features(oracles):
     """Features of labels, added up."""
     add_features = oracles.add_features
 
-    def differences(data, i, labels, scales, w):
+    def features(data, i, labels, scales, w):
         """Add sum_q scales[q] phi(labels[q]) of block i to w."""
         add_features(data, i, labels, scales, w)
 
-    return differences
+    return features
 
 
 def make_worst_planes(oracles):

@@ -10,11 +10,14 @@ the argmax returns: a `Doubt` says so.
 
 from __future__ import annotations
 
+import reprlib
 from numbers import Number
 from typing import Any, NamedTuple
 
 import numpy as np
 
+CLOSELY, CLOSELY_SHARE = 16, 16  # blocks that are looked at more closely in the end: one in 16
+MOST_DOUBTS = 2  # labels of which it is found out whether the argmax returns them
 _FAVOUR = 1e3  # by how much more than the losses differ, a label is to be the best
 
 
@@ -25,6 +28,11 @@ class Doubt(NamedTuple):
     block: int
     label: str
     excess: float
+
+    @classmethod
+    def of(cls, structure: Any, block: int, label: Any, excess: float) -> Doubt:
+        """About a structure."""
+        return cls(type(structure).__name__, block, reprlib.repr(label), excess)
 
     def __str__(self) -> str:
         return (

@@ -9,7 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from taut.binding.other_labels import Doubt, favouring, worse
+from taut.binding.other_labels import (
+    CLOSELY,
+    CLOSELY_SHARE,
+    MOST_DOUBTS,
+    Doubt,
+    favouring,
+    worse,
+)
 from taut.binding.witness import Witness, audited
 from taut.checksum import arrays_in
 from taut.data.arrays import LARGEST
@@ -18,9 +25,7 @@ from taut.regularizer import Prior, Regularizer
 from taut.structures._examples import same
 from taut.structures.base import Structure, bounded_argmax, is_users
 
-_CLOSELY, _CLOSELY_SHARE = 16, 16  # blocks that are looked at more closely in the end
 _PREDICTED = 8  # of which the prediction is asked for
-_DOUBTS = 2  # labels that may beat the argmax, of which it is found out whether it returns them
 
 
 def plain(data: Any) -> Any:
@@ -224,25 +229,25 @@ class PythonData:
         """
         if not self.watches:
             return None
-        doubt, open_doubts = None, 0
+        doubt, open_doubts, lists = None, 0, self.witness.labels is not None
         others, point = self.witness.others(self.truth), self.point(v)
-        chosen = audited(self.n_blocks, self.witness.rng, _CLOSELY, _CLOSELY_SHARE).tolist()
+        chosen = audited(self.n_blocks, self.witness.rng, CLOSELY, CLOSELY_SHARE).tolist()
         for number, i in enumerate(chosen):
             right, (value, size) = self._right(i), self._answer(i, v, point)
             own = [*self.witness.returned(i), *self.witness.listed(self.X[i])]
             predicted = self.predict_one(i, v) if number < _PREDICTED else []
             self._compare(i, point, value, size, [*own, *predicted])
-            for label in self.witness.strangers(self.truth[i], others):
+            strangers = self.witness.strangers(self.truth[i], others)
+            for label in strangers if open_doubts < MOST_DOUBTS else []:
                 rival = self._stranger(i, right, label, point)
                 if rival is None or not self.witness.beats(value, size + rival[1], rival[0]):
                     continue
-                if self.witness.lists(self.X[i], label) or self._returns(i, label, v):
-                    self.witness.check_best(i, value, size, rival[0])
-                name = type(self.structure).__name__
-                doubt = worse(doubt, Doubt(name, i, repr(label), rival[0] - value))
+                if lists and not self.witness.lists(self.X[i], label):
+                    continue
+                if lists or self._returns(i, label, v):
+                    self.witness.refuse(i, rival[0] - value)
+                doubt = worse(doubt, Doubt.of(self.structure, i, label, rival[0] - value))
                 open_doubts += 1
-                if open_doubts == _DOUBTS:
-                    return doubt
         return doubt
 
     def _answer(self, i: int, v: np.ndarray, point: np.ndarray) -> tuple[float, float]:
@@ -278,10 +283,10 @@ class PythonData:
             for truth in ((self.truth[i],), ()):
                 try:
                     answer = bounded_argmax(self.structure, self.X[i], w, *truth)[0]
+                    if same(answer, label):
+                        return True
                 except Exception:
                     continue
-                if same(answer, label):
-                    return True
         return False
 
     def add_worst(

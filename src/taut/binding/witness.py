@@ -7,7 +7,8 @@ some blocks, or at some weights.
 
 from __future__ import annotations
 
-from typing import Any
+import copy
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -28,6 +29,14 @@ def audited(
 ) -> np.ndarray:
     """Some blocks, other ones each time: one in `share`, and not less than some."""
     return rng.permutation(n_blocks)[: max(least, n_blocks // share)]
+
+
+def _has_hash(label: Any) -> bool:
+    try:
+        hash(label)
+    except TypeError:
+        return False
+    return True
 
 
 class Witness:
@@ -80,7 +89,8 @@ class Witness:
         An argmax that forgets the loss falls below that.
         """
         if loss > self._costliest.get(i, (0.0, None))[0]:
-            self._costliest[i] = loss, label
+            # A structure may fill and return one list or array in all calls.
+            self._costliest[i] = loss, label if _has_hash(label) else copy.deepcopy(label)
         if self._hashable:
             self.know(label, self._returned.setdefault(i, {}))
 
@@ -135,11 +145,15 @@ class Witness:
     def check_best(self, i: int, value: float, size: float, rival: float) -> None:
         """Refuse an argmax whose value, of terms of this summed size, is below a known one."""
         if self.beats(value, size, rival):
-            raise InvalidStructure(
-                f"{self.name}.argmax of example {i} returns a label whose score + loss is "
-                f"{rival - value:.3g} below that of another one: return the label of highest "
-                "score + loss, with the loss when a truth is given; taut.check_structure tests it"
-            )
+            self.refuse(i, rival - value)
+
+    def refuse(self, i: int, excess: float) -> NoReturn:
+        """Refuse the argmax of block i, which a label exceeds by so much."""
+        raise InvalidStructure(
+            f"{self.name}.argmax of example {i} returns a label whose score + loss is "
+            f"{excess:.3g} below that of another one: return the label of highest "
+            "score + loss, with the loss when a truth is given; taut.check_structure tests it"
+        )
 
     @staticmethod
     def beats(value: float, size: float, rival: float) -> bool:

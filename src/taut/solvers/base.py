@@ -33,7 +33,7 @@ class PassEvent(Enum):
     COMPLETE = "the pass is over: the gap may be trusted enough to be verified"
     STUCK = "a complete pass, whose visits gain nothing any more: go on with w in float64"
     SETTLED = "a complete pass, and another one would change nothing: stop, whatever the gap"
-    OUT_OF_MEMORY = "part of a pass, and there is no memory left for another: stop"
+    OUT_OF_MEMORY = "a pass or a part of one, and there is no memory left for another: stop"
 
     @property
     def over(self) -> bool:

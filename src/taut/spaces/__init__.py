@@ -1,1 +1,1 @@
-"""What sees w: how weights become potentials, and statistics weights."""
+"""What lies between the vector that passes work on and the weights that a structure sees."""

@@ -149,7 +149,7 @@ class Bags(CompiledStructure):
 
     @staticmethod
     def score(data, i, work, label):
-        """The instance's score as prepared."""
+        """The instance's score."""
         return work[label[0] - 1] if label[0] > 0 else 0.0
 
     @staticmethod

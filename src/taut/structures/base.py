@@ -140,7 +140,7 @@ class Blocks:
     use_inner : bool
         Whether `inner` pays for these data; otherwise inner products are made from scores.
     mean_reads : int, optional
-        How many numbers of w `pull` and `argmax` read, on average; all of w by default.
+        How many numbers of w `pull` reads, on average; all of w by default.
     n_labels, label_stride : int
         Where a label is one of `n_labels` for each of some positions t, its integer number t, and
         the score of label k at position t is work[t * label_stride + k] after `pull`, alone or
@@ -306,7 +306,7 @@ class CompiledStructure(ABC):
     For labels with a latent part:
 
     - `complete(data, i, w, work, label)` gets the truth of block i in `label` and writes its best
-      latent part under w into it; `work` is not prepared. See `taut.LatentStructure`.
+      latent part under w into it; `work` has no potentials yet. See `taut.LatentStructure`.
 
     For expectations, where phi(x_i, label) = A_i s(label) and s(label) consists of indicators of
     the parts of a label. A *mean* is the expectation of s under some distribution over labels, an

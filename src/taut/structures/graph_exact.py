@@ -178,7 +178,7 @@ class ExactGraph(CompiledStructure):
 
     @staticmethod
     def score(data, i, work, label):
-        """Scores of nodes and edges as prepared."""
+        """Scores of nodes and edges."""
         total = 0.0
         for t in range(label.shape[0]):
             total += work[t * data.n_labels + label[t]]
@@ -242,7 +242,7 @@ class ExactGraph(CompiledStructure):
 
     @staticmethod
     def mean_score(data, i, work, mean):
-        """Scores as prepared, by the marginals of nodes and edges."""
+        """Scores by the marginals of nodes and edges."""
         trees, n_labels, n_ties = data.trees, data.n_labels, data.n_ties
         n_nodes = data.offsets[i + 1] - data.offsets[i]
         pairs = n_nodes * n_labels

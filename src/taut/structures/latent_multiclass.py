@@ -173,7 +173,7 @@ class LatentMulticlass(CompiledStructure):
 
     @staticmethod
     def score(data, i, work, label):
-        """The score as prepared."""
+        """The score of the class by the frame."""
         return work[label[1] * data.stride + label[0]]
 
     @staticmethod
@@ -252,7 +252,7 @@ class LatentMulticlass(CompiledStructure):
 
     @staticmethod
     def mean_score(data, i, work, mean):
-        """The scores as prepared, by their probabilities."""
+        """The scores by their probabilities."""
         total = 0.0
         for place in range(mean.shape[0]):
             total += mean[place] * work[place]

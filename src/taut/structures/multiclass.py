@@ -184,7 +184,7 @@ class Multiclass(CompiledStructure):
 
     @staticmethod
     def score(data, i, work, label):
-        """The class's score as prepared."""
+        """The class's score."""
         return work[label[0]]
 
     @staticmethod
@@ -236,7 +236,7 @@ class Multiclass(CompiledStructure):
 
     @staticmethod
     def mean_score(data, i, work, mean):
-        """The classes' scores as prepared, by their probabilities."""
+        """The classes' scores by their probabilities."""
         total = 0.0
         for k in range(mean.shape[0]):
             total += mean[k] * work[k]

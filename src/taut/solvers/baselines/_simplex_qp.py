@@ -162,7 +162,7 @@ def _ascend(gram, linear, b, members, factor, violation, ones, direction):
         up, outside = _most_violated(violation, members, count)
         if violation[up] <= mean or idle == _PATIENCE:
             break
-        if outside:
+        if outside and count < n:
             _join(gram, lift, members, count, factor, up)
             count += 1
         value = best
@@ -181,8 +181,11 @@ def _ascend(gram, linear, b, members, factor, violation, ones, direction):
 def best_weights(gram: np.ndarray, linear: np.ndarray, coef: np.ndarray) -> np.ndarray:
     """argmax_b <linear, b> - 1/2 b' gram b over b >= 0, sum b <= 1, from `coef` on.
 
-    Feasible exactly, and as good as rounding allows; `coef` itself where numbers overflow.
+    Feasible to the last digit, and as good as rounding allows; `coef` itself where numbers
+    overflow.
     """
+    if not (np.isfinite(gram).all() and np.isfinite(linear).all()):
+        return coef
     n = len(linear) + 1
     whole, terms, b = np.zeros((n, n)), np.zeros(n), np.zeros(n)
     whole[1:, 1:], terms[1:], b[1:] = gram, linear, coef
