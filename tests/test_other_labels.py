@@ -3,6 +3,7 @@
 import warnings
 from dataclasses import replace
 
+import numba
 import numpy as np
 import pytest
 
@@ -244,6 +245,70 @@ class Choice(CompiledStructure):
                 w[j] += scales[q] * data[0][data[1][i] + labels[q, 0], j]
 
 
+class Candidates(Structure):
+    """A label is a row of its own example, as a tuple; examples list theirs."""
+
+    def labels(self, x):
+        return [tuple(row) for row in x]
+
+    def features(self, x, label):
+        return np.array(label)
+
+    def loss(self, truth, label):
+        return float(truth != label)
+
+    def argmax(self, x, w, truth=None):
+        def value(label):
+            return w @ self.features(x, label) + (0.0 if truth is None else truth != label)
+
+        return max(self.labels(x), key=value)
+
+
+class OneArray(Candidates):
+    """The same with labels that are one array in all calls."""
+
+    room = np.zeros(3)
+
+    def loss(self, truth, label):
+        return float(tuple(truth) != tuple(label))
+
+    def argmax(self, x, w, truth=None):
+        self.room[:] = super().argmax(x, w, None if truth is None else tuple(truth))
+        return self.room
+
+
+@pytest.mark.parametrize("kind", [Candidates, OneArray])
+def test_labels_that_examples_do_not_list_are_none_of_theirs(kind):
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(4, 3)) * (1.0 + 9.0 * (i % 3 == 0)) for i in range(12)]
+    y = [tuple(x[0]) for x in X]
+    certificate = StructuredSVM(kind(), C=0.1, random_state=0).fit(X, y).certificate_
+    assert certificate.status is taut.Status.CONVERGED
+    assert certificate.of == THE_OBJECTIVE
+
+
+@numba.njit
+def _looked_up(work, place):
+    return work[place]
+
+
+class Calls(Choice):
+    """Bounds checks do not reach the function that is called."""
+
+    @staticmethod
+    def score(data, i, work, label):
+        return _looked_up(work, label[0])
+
+
+def test_labels_of_others_are_not_given_to_oracles_that_call_functions(rng):
+    X = rng.normal(size=(4, 2)), np.array([0, 2, 4])
+    for kind, alone in ((Choice, True), (Calls, False)):
+        problem = Problem(kind(), X, [0, 1])
+        auditor = Auditor(problem.data, np.random.default_rng(0))
+        _certain, rivals = auditor._rivals(0, np.zeros(1, np.int32), np.ones((1, 1), np.int32))
+        assert len(rivals) == alone
+
+
 def test_compiled_labels_beyond_a_block_do_no_harm():
     rows = np.random.default_rng(0).normal(size=(1002, 3))
     offsets = np.array([0, 1000, 1002])  # the truth of the first lies far behind the second
@@ -316,6 +381,14 @@ def test_examples_of_own_structures_that_a_callback_changes_are_refused(structur
     with pytest.raises(InvalidData, match="changed while the fit ran"):
         StructuredSVM(structure, callbacks=[meddler(X)], random_state=0).fit(X, y)
     assert StructuredSVM(structure, callbacks=[lambda record: None]).fit(X, y).certificate_.exact
+
+
+def test_checkpoint_of_data_that_changed_is_removed(data, tmp_path):
+    X, y, path = data[0].copy(), data[1], tmp_path / "run.taut"
+    checkpoint = taut.Checkpoint(path, seconds=0.0)
+    with pytest.raises(InvalidData, match="changed while the fit ran"):
+        StructuredSVM(CompiledTags(3), callbacks=[meddler(X)], checkpoint=checkpoint).fit(X, y)
+    assert not path.exists()
 
 
 def test_fits_without_callbacks_read_nothing_twice(data, monkeypatch):

@@ -474,7 +474,7 @@ def test_equal_samplers_have_one_kernel():
 def test_rooms_do_not_share_what_threads_write(rng):
     data = bound(chain(), prior=True)
     rooms = [as_sampler("diverse", data).room(data, 2, np.float64) for _ in range(2)]
-    assert rooms[0].products.data.scaling.weights is not rooms[1].products.data.scaling.weights
+    assert rooms[0].products.space.scaling.weights is not rooms[1].products.space.scaling.weights
     assert isinstance(data, CompiledData)
 
 
