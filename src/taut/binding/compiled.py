@@ -22,7 +22,7 @@ from taut.binding.kernels import (
     make_values,
     make_worst_planes,
 )
-from taut.binding.other_labels import Doubt, favouring, worse
+from taut.binding.other_labels import Doubt, Findings, favouring, worse
 from taut.binding.threads import in_threads, numbered_ranges
 from taut.binding.witness import audited
 from taut.errors import InvalidStructure, MissingOracle
@@ -277,20 +277,20 @@ class CompiledData:
             "highest, and its label; taut.check_structure tests it"
         )
 
-    def closing_audit(self, v: np.ndarray) -> Doubt | None:
+    def closing_audit(self, v: np.ndarray, weight: np.ndarray) -> Findings:
         """Hold the argmax of some blocks at the final v against all labels that there are to try.
 
         Labels that surely are a block's own refuse an argmax that they beat. Those of other blocks
         refuse it where it returns them at other weights; otherwise they leave a doubt.
         """
         if not is_users(self.structure):
-            return None
+            return Findings()
         w = self.pad(self.prior.weights(self.unpad(v)))
         chosen = audited(self.n_blocks, self.rng, _CLOSELY, _CLOSELY_SHARE).tolist()
         labels, hinges = np.zeros_like(self.blocks.truth), np.empty(self.n_blocks)
         for i in chosen:
             self._hinges(v, 1, (i, i + 1), (1.0,), labels, hinges)
-        doubt, open_doubts, others = None, 0, self._others(chosen, labels)
+        doubt, open_doubts, short, others = None, 0, {}, self._others(chosen, labels)
         for i in chosen:
             own = slice(*self.blocks.offsets[i : i + 2])
             found, truth = labels[own], self.blocks.truth[own]
@@ -302,7 +302,8 @@ class CompiledData:
             excess = np.where(values > values[0] + slack, values - values[0], 0.0)
             if excess[1] > 0.0 or (certain and excess.any()):
                 self._refuse_argmax(i)
-            if not excess.any():
+            short[i] = float((values if certain else values[:2]).max() - values[0])
+            if open_doubts == _DOUBTS or not excess.any():
                 continue
             rival = rivals[int(excess.argmax()) - 2]
             if self._returns(i, rival, found):
@@ -310,9 +311,7 @@ class CompiledData:
             name = type(self.structure).__name__
             doubt = worse(doubt, Doubt(name, i, str(rival.tolist()), float(excess.max())))
             open_doubts += 1
-            if open_doubts == _DOUBTS:
-                break
-        return doubt
+        return Findings.of(doubt, short, weight)
 
     def _others(self, chosen: list[int], labels: np.ndarray) -> dict[int, np.ndarray]:
         """Truths of some blocks and labels of the chosen ones, each once, by their size."""

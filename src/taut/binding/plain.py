@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from taut.binding.other_labels import Doubt, favouring, worse
+from taut.binding.other_labels import Doubt, Findings, favouring, worse
 from taut.binding.witness import Witness, audited
 from taut.checksum import arrays_in
 from taut.data.arrays import LARGEST
@@ -204,27 +204,31 @@ class PythonData:
 
     def _compare(
         self, i: int, point: np.ndarray, value: float, size: float, rivals: list[Any]
-    ) -> None:
-        """Refuse an argmax of block i that is worse than other labels."""
+    ) -> float:
+        """Refuse an argmax of block i that is worse than other labels; how far it falls short."""
+        most = 0.0
         for psi, loss in self.planes(i, rivals):
-            self.witness.check_best(i, value, size, loss - psi @ point)
+            rival = loss - psi @ point
+            self.witness.check_best(i, value, size, rival)
+            most = max(most, rival - max(value, 0.0))
+        return most
 
-    def closing_audit(self, v: np.ndarray) -> Doubt | None:
+    def closing_audit(self, v: np.ndarray, weight: np.ndarray) -> Findings:
         """Hold the argmax of some blocks at the final v against all labels that there are to try.
 
         Labels that surely are a block's own refuse an argmax that they beat. Those of other blocks
         refuse it where it returns them at other weights; otherwise they leave a doubt.
         """
         if not self.watches:
-            return None
-        doubt, open_doubts = None, 0
+            return Findings()
+        doubt, open_doubts, short = None, 0, {}
         others, point = self.witness.others(self.truth), self.point(v)
         chosen = audited(self.n_blocks, self.witness.rng, _CLOSELY, _CLOSELY_SHARE).tolist()
         for number, i in enumerate(chosen):
             right, (value, size) = self._right(i), self._answer(i, v, point)
             own = [*self.witness.returned(i), *self.witness.listed(self.X[i])]
             predicted = self.predict_one(i, v) if number < _PREDICTED else []
-            self._compare(i, point, value, size, [*own, *predicted])
+            short[i] = self._compare(i, point, value, size, [*own, *predicted])
             for label in self.witness.strangers(self.truth[i], others):
                 rival = self._stranger(i, right, label, point)
                 if rival is None or not self.witness.beats(value, size + rival[1], rival[0]):
@@ -235,8 +239,9 @@ class PythonData:
                 doubt = worse(doubt, Doubt(name, i, repr(label), rival[0] - value))
                 open_doubts += 1
                 if open_doubts == _DOUBTS:
-                    return doubt
-        return doubt
+                    others = []
+                    break
+        return Findings.of(doubt, short, weight)
 
     def _answer(self, i: int, v: np.ndarray, point: np.ndarray) -> tuple[float, float]:
         """The largest violation of block i at v and the size of its terms, if possible as known."""
