@@ -15,7 +15,7 @@ from taut import BinarySVM, CompiledStructure, MulticlassSVM, Problem, Structure
 from taut.binding.audits import Auditor
 from taut.checksum import checksum
 from taut.data import Stream
-from taut.errors import InvalidData, InvalidStructure
+from taut.errors import InvalidData, InvalidStructure, NotConverged
 from taut.result import OVER_RETURNED, THE_OBJECTIVE
 from taut.solvers import (
     DualCoordinate,
@@ -430,3 +430,25 @@ def test_label_that_argmax_returned_before_is_one(data):
         model = StructuredSVM(SecondBest(3), C=10.0, solver=solver, random_state=0, check=False)
         with pytest.raises(InvalidStructure, match="SecondBest"):
             model.fit(X, y)
+
+
+class Coarse(ListedTags):
+    """Whose scores have few digits, as those of an oracle in single precision."""
+
+    def argmax(self, x, w, truth=None):
+        def value(label):
+            loss = 0.0 if truth is None else self.loss(truth, label)
+            return round((w @ self.features(x, label) + loss) / 5e-7) * 5e-7
+
+        return max(reversed(self.subsets), key=value)
+
+
+def test_what_an_argmax_falls_short_by_is_rounding(data):
+    X, y = data
+    short = StructuredSVM(Coarse(3), C=1.0, tol=1e-8, max_iter=300, random_state=0)
+    with pytest.warns(NotConverged):
+        certificate = short.fit(X, y).certificate_
+    assert certificate.rounding > 1e-9
+    exact = Problem(ListedTags(3), X, y, C=1.0)
+    assert exact.primal(short.coef_) <= certificate.primal + certificate.rounding
+    assert StructuredSVM(ListedTags(3), C=1.0).fit(X, y).certificate_.rounding < 1e-12

@@ -14,7 +14,7 @@ from taut import tuning
 from taut._jit import clock, compile_seconds, kernel
 from taut._lanes import aligned_zeros
 from taut.advice import advice
-from taut.binding import Doubt
+from taut.binding import Findings
 from taut.centre import MovingCentre
 from taut.checkpoint import CheckpointFile
 from taut.errors import CrossedBounds, InvalidData
@@ -98,7 +98,7 @@ class Run:
         self.best_dual = -math.inf
         self.primal_rounding = self.dual_rounding = 0.0  # how far it may have moved the two
         self.verified_gap = math.inf
-        self.doubt: Doubt | None = None  # about the primal
+        self.findings = Findings()  # about the primal
         self.fruitless = 0
         self.least_gap, self.stagnant = math.inf, 0
 
@@ -184,7 +184,10 @@ class Run:
                 status = self.verdict() or (Status.STALLED if stalled else status)
             if self.problem.repeatable:
                 assert self.best_w is not None
-                self.doubt = self.problem.closing_audit(self.wide(self.best_w))
+                self.findings = self.problem.closing_audit(self.wide(self.best_w))
+                self.primal_rounding += self.findings.shortfall
+                if status is Status.CONVERGED:
+                    status = self.verdict() or Status.STALLED
         self.seconds = clock() - began
         return status
 
@@ -426,12 +429,13 @@ class Run:
             advice=what_to_do,
         )  # fmt: skip
         of = getattr(self.problem.structure, "certifies", THE_OBJECTIVE)
-        if self.doubt is not None:
+        doubt = self.findings.doubt
+        if doubt is not None:
             of += OVER_RETURNED
         if of != THE_OBJECTIVE:
             message += f" The bounds are those of {of}."
-        if self.doubt is not None:
-            message += f" {self.doubt}."
+        if doubt is not None:
+            message += f" {doubt}."
         certificate = Certificate(
             primal, dual, self.penalty, self.problem.repeatable, status, message, self.oracle_calls,
             self.iteration, self.seconds, peak_memory(), of, self.rounding,

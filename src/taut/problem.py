@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from taut.binding import CompiledData, Doubt, PythonData, bind
+from taut.binding import CompiledData, Findings, PythonData, bind
 from taut.checksum import arrays_in, checksum
 from taut.data.arrays import LARGEST
 from taut.data.weights import check_sample_weight
@@ -244,12 +244,9 @@ class Problem:
         users = own if is_users(self.structure) else ()
         return checksum([*self.data.watched(), *users, self.block_weight])
 
-    def closing_audit(self, v: np.ndarray) -> Doubt | None:
-        """Hold a user's argmax at the final v against labels of many kinds.
-
-        Returns what is doubtful about the upper bound, if anything is.
-        """
-        return self.data.closing_audit(v)
+    def closing_audit(self, v: np.ndarray) -> Findings:
+        """Hold a user's argmax at the final v against labels of many kinds."""
+        return self.data.closing_audit(v, self.block_weight)
 
     def bound(self) -> Generator[tuple[CompiledData | PythonData, np.ndarray]]:
         """The blocks with their weights C_i, part by part; valid until the next is asked for."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from taut.binding import CompiledData, Doubt, PythonData, Room, bind
+from taut.binding import CompiledData, Findings, PythonData, Room, bind
 from taut.data.chunks import Chunk
 from taut.data.held import Held, as_chunk
 from taut.data.source import Source
@@ -171,11 +171,14 @@ class StreamedProblem(Problem):
             for _chunk, part in parts:
                 yield part.data, part.weight
 
-    def closing_audit(self, v: np.ndarray) -> Doubt | None:
+    def closing_audit(self, v: np.ndarray) -> Findings:
         """The same with the blocks of the first chunk."""
-        head = self.bind(self.source.head).data
-        head.remember(self.answers, self.source.head.number)
-        return head.closing_audit(v)
+        head = self.bind(self.source.head)
+        head.data.remember(self.answers, self.source.head.number)
+        found = head.data.closing_audit(v, head.weight)
+        return found._replace(
+            shortfall=found.shortfall * max(self.n_blocks / len(head.weight), 1.0)
+        )
 
     def n_changed(self, other: StreamedProblem) -> int:
         """Blocks whose truth is another in a problem of the same source, by one reading."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from taut.binding.compiled import CompiledData, Room
 from taut.binding.mined import MinedLabels, nothing_mined
-from taut.binding.other_labels import Doubt
+from taut.binding.other_labels import Findings
 from taut.binding.plain import PythonData, plain
 from taut.binding.spot_check import spot_check
 from taut.binding.threads import in_threads
@@ -23,7 +23,7 @@ from taut.structures.base import CompiledStructure, Structure
 
 __all__ = [
     "CompiledData",
-    "Doubt",
+    "Findings",
     "MinedLabels",
     "PythonData",
     "Room",

@@ -25,6 +25,7 @@ from taut.binding.other_labels import (
     CLOSELY_SHARE,
     MOST_DOUBTS,
     Doubt,
+    Findings,
     favouring,
     worse,
 )
@@ -65,8 +66,9 @@ class Auditor:
             "highest, and its label; taut.check_structure tests it"
         )
 
-    def closing(self, v: np.ndarray) -> Doubt | None:
+    def closing(self, v: np.ndarray, weight: np.ndarray) -> Findings:
         """What is left in doubt when the argmax of some blocks at v is held against all labels."""
+        short: dict[int, float] = {}
         blocks = self.data.blocks
         w = self.data.pad(self.data.prior.weights(self.data.unpad(v)))
         chosen = audited(self.data.n_blocks, self.rng, CLOSELY, CLOSELY_SHARE).tolist()
@@ -89,8 +91,7 @@ class Auditor:
             excess = np.where(values > values[0] + slack, values - values[0], 0.0)
             if excess[1] > 0.0 or (certain and excess.any()):
                 self.refuse(i)
-            if not excess.any():
-                continue
+            short[i] = float((values if certain else values[:2]).max() - values[0])
             for place in np.argsort(-excess)[: np.count_nonzero(excess)].tolist():
                 if open_doubts == MOST_DOUBTS:
                     break
@@ -99,7 +100,7 @@ class Auditor:
                     self.refuse(i)
                 doubt = worse(doubt, Doubt.of(self.data.structure, i, rival.tolist(), above))
                 open_doubts += 1
-        return doubt
+        return Findings.of(doubt, short, weight)
 
     def _others(self, chosen: list[int], labels: np.ndarray) -> dict[int, np.ndarray]:
         """Truths of some blocks and labels of the chosen ones, each once, by their size."""

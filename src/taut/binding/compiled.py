@@ -20,7 +20,7 @@ from taut.binding.kernels import (
     make_prediction_losses,
     make_worst_planes,
 )
-from taut.binding.other_labels import Doubt
+from taut.binding.other_labels import Findings
 from taut.binding.threads import in_threads, numbered_ranges
 from taut.errors import InvalidStructure, MissingOracle
 from taut.inner_products import ProductRoom
@@ -263,13 +263,15 @@ class CompiledData:
         )  # fmt: skip
         return out
 
-    def closing_audit(self, v: np.ndarray) -> Doubt | None:
+    def closing_audit(self, v: np.ndarray, weight: np.ndarray) -> Findings:
         """Hold the argmax of some blocks at the final v against all labels that there are to try.
 
         Labels that surely are a block's own refuse an argmax that they beat. Those of other blocks
         refuse it where it returns them at other weights; otherwise they leave a doubt.
         """
-        return Auditor(self, self.rng).closing(v) if is_users(self.structure) else None
+        if not is_users(self.structure):
+            return Findings()
+        return Auditor(self, self.rng).closing(v, weight)
 
     def remember(self, memory: dict[int, Any], number: int) -> None:
         """Go on with the memory of a chunk of this number, if there is any: which were audited."""

@@ -43,6 +43,25 @@ class Doubt(NamedTuple):
         )
 
 
+class Findings(NamedTuple):
+    """What an audit at the end of a fit leaves of the upper bound.
+
+    The shortfall is by how much sum_i C_i hinge_i is too low where an argmax errs by so little that
+    it may work in single precision: that of the audited blocks, taken as that of all.
+    """
+
+    doubt: Doubt | None = None
+    shortfall: float = 0.0
+
+    @classmethod
+    def of(cls, doubt: Doubt | None, short: dict[int, float], weight: np.ndarray) -> Findings:
+        """From how far the argmax of each audited block falls short of labels that it has."""
+        audited = list(short)
+        some = float(weight[audited].sum())
+        excess = float(weight[audited] @ np.array(list(short.values())))
+        return cls(doubt, excess * (float(weight.sum()) / some) if some > 0.0 else 0.0)
+
+
 def worse(a: Doubt | None, b: Doubt | None) -> Doubt | None:
     """The doubt of larger excess."""
     return max((d for d in (a, b) if d is not None), key=lambda d: d.excess, default=None)

@@ -14,6 +14,7 @@ from taut.binding.other_labels import (
     CLOSELY_SHARE,
     MOST_DOUBTS,
     Doubt,
+    Findings,
     favouring,
     worse,
 )
@@ -216,19 +217,24 @@ class PythonData:
 
     def _compare(
         self, i: int, point: np.ndarray, value: float, size: float, rivals: list[Any]
-    ) -> None:
-        """Refuse an argmax of block i that is worse than other labels."""
+    ) -> float:
+        """Refuse an argmax of block i that is worse than other labels; how far it falls short."""
+        most = 0.0
         for psi, loss in self.planes(i, rivals):
-            self.witness.check_best(i, value, size, loss - psi @ point)
+            rival = loss - psi @ point
+            self.witness.check_best(i, value, size, rival)
+            most = max(most, rival - max(value, 0.0))
+        return most
 
-    def closing_audit(self, v: np.ndarray) -> Doubt | None:
+    def closing_audit(self, v: np.ndarray, weight: np.ndarray) -> Findings:
         """Hold the argmax of some blocks at the final v against all labels that there are to try.
 
         Labels that surely are a block's own refuse an argmax that they beat. Those of other blocks
         refuse it where it returns them at other weights; otherwise they leave a doubt.
         """
         if not self.watches:
-            return None
+            return Findings()
+        short: dict[int, float] = {}
         doubt, open_doubts, lists = None, 0, self.witness.labels is not None
         others, point = self.witness.others(self.truth), self.point(v)
         chosen = audited(self.n_blocks, self.witness.rng, CLOSELY, CLOSELY_SHARE).tolist()
@@ -236,7 +242,7 @@ class PythonData:
             right, (value, size) = self._right(i), self._answer(i, v, point)
             own = [*self.witness.returned(i), *self.witness.listed(self.X[i])]
             predicted = self.predict_one(i, v) if number < _PREDICTED else []
-            self._compare(i, point, value, size, [*own, *predicted])
+            short[i] = self._compare(i, point, value, size, [*own, *predicted])
             strangers = self.witness.strangers(self.truth[i], others)
             for label in strangers if open_doubts < MOST_DOUBTS else []:
                 rival = self._stranger(i, right, label, point)
@@ -248,7 +254,7 @@ class PythonData:
                     self.witness.refuse(i, rival[0] - value)
                 doubt = worse(doubt, Doubt.of(self.structure, i, label, rival[0] - value))
                 open_doubts += 1
-        return doubt
+        return Findings.of(doubt, short, weight)
 
     def _answer(self, i: int, v: np.ndarray, point: np.ndarray) -> tuple[float, float]:
         """The largest violation of block i at v and the size of its terms, if possible as known."""
