@@ -43,6 +43,10 @@ class NotConverged(ConvergenceWarning):
     """A fit stopped before its gap reached the tolerance."""
 
 
+class UncertainLabels(RuntimeWarning):
+    """A user's argmax may miss labels: the bounds are those over the labels that it returns."""
+
+
 class CacheUnavailable(RuntimeWarning):
     """Compiled code cannot be stored on disk and is compiled anew in each process."""
 

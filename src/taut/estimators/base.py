@@ -17,13 +17,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from taut.checkpoint import Checkpoint
 from taut.checks import check_flag, check_number
 from taut.data.arrays import Matrix, as_matrix
-from taut.errors import InvalidData, InvalidType, NotConverged
+from taut.errors import InvalidData, InvalidType, NotConverged, UncertainLabels
 from taut.estimators import storage
 from taut.estimators.priors import CoefRegularizer
 from taut.notices import warn, warn_once
 from taut.problem import Problem
 from taut.progress import progress_line
-from taut.result import DualPoint, Record, Status
+from taut.result import OVER_RETURNED, DualPoint, Record, Status
 from taut.solvers import SOLVERS, Solver
 from taut.solving import belonging_of, solve
 
@@ -252,6 +252,8 @@ class StructuralEstimator(BaseEstimator):
         hopeless = certificate.status is Status.STALLED and certificate.relative_gap > _NEGLIGIBLE
         if (certificate.status in _WARNED or hopeless) and not self._keeps_end:  # or its walk warns
             warn_once(certificate.message, NotConverged)
+        elif certificate.of.endswith(OVER_RETURNED):
+            warn_once(certificate.message, UncertainLabels)
         return self
 
     def _take(self, fitted: dict[str, Any]) -> Self:
