@@ -6,10 +6,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 from cases import STRUCTURES, names, tags
-from own_structures import CompiledTags, CompiledTagsWithInner, Tags
+from own_structures import CompiledTags, CompiledTagsWithInner, Tags, tagged
 from taut import Structure, check_structure
 from taut.errors import InvalidData, InvalidStructure
-from taut.structures import Chain, Multiclass, Scalar, SlackRescaled
+from taut.structures import Blocks, Chain, Multiclass, Scalar, SlackRescaled
 from taut.structures.multiclass import project_on_simplex
 
 
@@ -497,3 +497,23 @@ def test_data_that_may_not_be_written_is_read():
 def test_data_that_does_not_fit_together_is_refused(structure, X, y, message):
     with pytest.raises(InvalidData, match=message):
         structure.encode(X, y)
+
+
+def test_examples_are_taken_from_all_over_the_data():
+    class Misses(Tags):
+        """No example of the first half shows it."""
+
+        def argmax(self, x, w, truth=None):
+            best = super().argmax(x, w, truth)
+            return truth if truth is not None and x[0] > 50.0 else best
+
+    X, y = tagged(20, 3, 2, np.random.default_rng(0))
+    X[10:] += 100.0
+    with pytest.raises(InvalidStructure, match=r"Misses\.argmax on example 1\d"):
+        check_structure(Misses(3), X, y, candidates=lambda x: Tags(3).subsets)
+
+
+@pytest.mark.parametrize("truth", [np.zeros((2, 1), np.int32), np.zeros(2), np.zeros(3, np.int32)])
+def test_blocks_whose_truths_do_not_fit_their_offsets_are_refused(truth):
+    with pytest.raises(InvalidStructure, match="offsets end with 2: give the integers of all"):
+        Blocks((), 1, np.arange(3), truth)

@@ -95,7 +95,7 @@ def _more(limit: str, history: History, tol: float) -> str:
         left = now * math.expm1(min(to_fall / power, 50.0))
     if left > _FAR * now or falls.max() > 3.0 * falls.min():
         return f"raise {limit}, or tol"
-    left = math.ceil(float(f"{max(left, 1.0):.2g}"))
+    left = math.ceil(float(f"{max(left, 2.0):.2g}"))
     seconds = left * float(history["seconds"][-1]) / now
     amount = f"{left} more passes" if limit == "max_iter" else f"{seconds:.2g} more seconds"
     return f"raise {limit}, or tol; {_AT_THIS_RATE} about {amount} are needed"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -202,8 +203,10 @@ class PythonData:
             label, error = self.worst_label(i, w)
             (psi, loss), *others = self.planes(i, [label, *rivals])
             values[i], sizes[i] = loss - psi @ point + error, np.abs(psi) @ reach
-            best = max((0.0, *(loss - psi @ point for psi, loss in others)))
-            self.witness.check_best(i, values[i], sizes[i], best)
+            self.witness.check_best(i, values[i], sizes[i], 0.0, "the truth")
+            for (psi, loss), rival in zip(others, rivals, strict=True):
+                best = loss - psi @ point
+                self.witness.check_best(i, values[i], sizes[i], best, reprlib.repr(rival))
         if self.watches:
             for i in audited(self.n_blocks, self.witness.rng).tolist():
                 others = [*self.predict_one(i, w), *self.witness.listed(self.X[i])]
@@ -220,9 +223,9 @@ class PythonData:
     ) -> float:
         """Refuse an argmax of block i that is worse than other labels; how far it falls short."""
         most = 0.0
-        for psi, loss in self.planes(i, rivals):
+        for (psi, loss), label in zip(self.planes(i, rivals), rivals, strict=True):
             rival = loss - psi @ point
-            self.witness.check_best(i, value, size, rival)
+            self.witness.check_best(i, value, size, rival, reprlib.repr(label))
             most = max(most, rival - max(value, 0.0))
         return most
 
@@ -251,7 +254,7 @@ class PythonData:
                 if lists and not self.witness.lists(self.X[i], label):
                     continue
                 if lists or self._returns(i, label, v):
-                    self.witness.refuse(i, rival[0] - value)
+                    self.witness.refuse(i, rival[0] - value, reprlib.repr(label))
                 doubt = worse(doubt, Doubt.of(self.structure, i, label, rival[0] - value))
                 open_doubts += 1
         return Findings.of(doubt, short, weight)

@@ -142,16 +142,18 @@ class Witness:
         like = [label for label in others if alike(truth, label)]
         return [like[k] for k in self.rng.permutation(len(like))[:_STRANGERS].tolist()]
 
-    def check_best(self, i: int, value: float, size: float, rival: float) -> None:
-        """Refuse an argmax whose value, of terms of this summed size, is below a known one."""
+    def check_best(
+        self, i: int, value: float, size: float, rival: float, label: str = "another one"
+    ) -> None:
+        """Refuse an argmax whose value, of terms of this summed size, is below a label's."""
         if self.beats(value, size, rival):
-            self.refuse(i, rival - value)
+            self.refuse(i, rival - value, label)
 
-    def refuse(self, i: int, excess: float) -> NoReturn:
+    def refuse(self, i: int, excess: float, label: str) -> NoReturn:
         """Refuse the argmax of block i, which a label exceeds by so much."""
         raise InvalidStructure(
             f"{self.name}.argmax of example {i} returns a label whose score + loss is "
-            f"{excess:.3g} below that of another one: return the label of highest "
+            f"{excess:.3g} below that of {label}: return the label of highest "
             "score + loss, with the loss when a truth is given; taut.check_structure tests it"
         )
 

@@ -169,7 +169,13 @@ class Blocks:
     mean_size: int = field(init=False)
 
     def __post_init__(self) -> None:
-        means = self.mean_offsets
+        means, truth = self.mean_offsets, self.truth
+        if truth.ndim != 1 or truth.dtype.kind not in "iu" or len(truth) != self.offsets[-1]:
+            raise InvalidStructure(
+                f"encode returns Blocks whose truth has shape {truth.shape} and dtype "
+                f"{truth.dtype}, and whose offsets end with {self.offsets[-1]}: give the integers "
+                "of all truths one after the other, as many as that, and X and y of one length"
+            )
         object.__setattr__(self, "label_size", _longest(self.offsets))
         object.__setattr__(self, "mean_size", 0 if means is None else _longest(means))
 

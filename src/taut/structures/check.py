@@ -39,7 +39,7 @@ def check_structure(
     ----------
     structure : Structure or CompiledStructure
     X, y : object
-        Data in the form that the structure takes; the first examples are used.
+        Data in the form that the structure takes; examples from all over them are used.
     candidates : callable or array, optional
         The labels among which the argmax must be the best. Plain structures: a function of x that
         returns labels. Compiled ones: an integer array with a label per row, or a function of the
@@ -107,18 +107,18 @@ def _examples(
     candidates: Candidates | None,
     n_examples: int,
 ) -> Iterator[Example]:
-    """The first examples of the data."""
+    """Examples from all over the data."""
     if isinstance(structure, CompiledStructure):
         blocks = structure.encode(X, y)
         digests = dict(digests_of(blocks.data))
-        for i in range(min(n_examples, blocks.n_blocks)):
+        for i in _spread(n_examples, blocks.n_blocks):
             yield CompiledExample(structure, i, blocks, candidates, digests)
     else:
         # A data frame is indexed by name.
         X, y = (part.to_numpy() if hasattr(part, "to_numpy") else part for part in (X, y))
         if isinstance(structure, Structure):
             X = structure.examples(X, y)
-        for i in range(min(n_examples, len(X))):
+        for i in _spread(n_examples, len(X)):
             yield PlainExample(structure, i, X[i], y[i], candidates)
 
 
@@ -243,3 +243,8 @@ def _check_complete(example: Example, w: np.ndarray) -> None:
             f"{w @ right:.9g}",
             "return the latent part of highest score",
         )
+
+
+def _spread(count: int, n: int) -> list[int]:
+    """Some of n numbers from the first to the last: examples may be sorted by their truths."""
+    return np.linspace(0, n - 1, min(count, n)).astype(int).tolist()
