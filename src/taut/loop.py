@@ -202,7 +202,7 @@ class Run:
                 self.widen()
             self.place(self.summed_up())
             self.summed = self.parts
-        self.recentres = event not in (PassEvent.EXPLORED, PassEvent.OUT_OF_MEMORY)
+        self.recentres = event is not PassEvent.EXPLORED
         self.oracle_calls += report.oracle_calls
         conjugate, excess, moved = self.centre.survey(self.state.w)
         dual = self.state.dual_value(conjugate)
