@@ -26,29 +26,48 @@ class PassEvent(Enum):
     as between passes, and calls `pass_` again.
     """
 
-    EXPLORED = "part of a pass, with blocks that came in: the centre stays, and its gaps are void"
-    PART = "part of a pass: the centre may move, and learn from how the visits added up"
-    STUCK_PART = "such a part whose visits gain nothing any more: go on with w in float64"
-    INCOMPLETE = "the pass is over, but cut short or without the oracle: the gap is not to trust"
-    COMPLETE = "the pass is over: the gap may be trusted enough to be verified"
-    STUCK = "a complete pass, whose visits gain nothing any more: go on with w in float64"
-    SETTLED = "a complete pass, and another one would change nothing: stop, whatever the gap"
-    OUT_OF_MEMORY = "a pass or a part of one, and there is no memory left for another: stop"
+    # What it means, and whether the pass is over, complete and stuck.
+    EXPLORED = (
+        "part of a pass, with blocks that came in: the centre stays, and its gaps are void",
+        False, False, False,
+    )  # fmt: skip
+    PART = (
+        "part of a pass: the centre may move, and learn from how the visits added up",
+        False, False, False,
+    )  # fmt: skip
+    STUCK_PART = (
+        "such a part whose visits gain nothing any more: go on with w in float64",
+        False, False, True,
+    )  # fmt: skip
+    INCOMPLETE = (
+        "the pass is over, but cut short or without the oracle: the gap is not to trust",
+        True, False, False,
+    )  # fmt: skip
+    COMPLETE = (
+        "the pass is over: the gap may be trusted enough to be verified",
+        True, True, False,
+    )  # fmt: skip
+    STUCK = (
+        "a complete pass, whose visits gain nothing any more: go on with w in float64",
+        True, True, True,
+    )  # fmt: skip
+    SETTLED = (
+        "a complete pass, and another one would change nothing: stop, whatever the gap",
+        True, True, False,
+    )  # fmt: skip
+    OUT_OF_MEMORY = (
+        "a pass or a part of one, and there is no memory left for another: stop",
+        False, False, False,
+    )  # fmt: skip
 
-    @property
-    def over(self) -> bool:
-        """Whether the pass is over, and not a part of it alone."""
-        return self.complete or self is PassEvent.INCOMPLETE
-
-    @property
-    def complete(self) -> bool:
-        """Whether the exact oracle was asked throughout, so that the gap may be verified."""
-        return self in (PassEvent.COMPLETE, PassEvent.STUCK, PassEvent.SETTLED)
-
-    @property
-    def stuck(self) -> bool:
-        """Whether visits gain nothing any more: in single precision their steps are lost in w."""
-        return self in (PassEvent.STUCK, PassEvent.STUCK_PART)
+    def __init__(self, sentence: str, over: bool, complete: bool, stuck: bool) -> None:
+        self.sentence = sentence
+        #: Whether the pass is over, and not a part of it alone.
+        self.over = over
+        #: Whether the exact oracle was asked throughout, so that the gap may be verified.
+        self.complete = complete
+        #: Whether visits gain nothing any more: in single precision their steps are lost in w.
+        self.stuck = stuck
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from taut._lanes import aligned_zeros, prefetch
 from taut.binding import CompiledData
 from taut.solvers._block_duals.base import BlockDual
 from taut.solvers._block_duals.threads import exchange, until_exchange
-from taut.spaces.scaling import rise_of
+from taut.spaces.scaling import data_of, rise_of
 from taut.stored import Stored, check, check_totals
 
 _AHEAD = 2  # visits between asking for a block's data and using them
@@ -19,8 +19,9 @@ def _exact_pass(oracles):
     pull, exact_step, add_change = oracles.pull, oracles.exact_step, oracles.add_change
     ask_for = oracles.prefetch
 
-    def exact_pass(space, data, order, weight, worker, stiffness, work, change, alpha, gap, sums):
+    def exact_pass(space, order, weight, worker, stiffness, work, change, alpha, gap, sums):
         """Visit blocks in order; the exact block step over all labels."""
+        data = data_of(space)
         last = order.shape[0] - 1
         begin = 0
         while begin <= last:
@@ -140,7 +141,7 @@ class EnumeratedDual(BlockDual):
 
     def visit_part(self, number, order, worker, stiffness, exact, gap, sums):
         self.data.kernel(_exact_pass)(
-            self.spaces[number], self.data.blocks.data, order, self.weight, worker, stiffness,
+            self.spaces[number], order, self.weight, worker, stiffness,
             *self.buffers[number], self.alpha, gap, sums,
         )  # fmt: skip
         return order[:0]
