@@ -156,7 +156,7 @@ def test_steps_between_planes_know_the_precision():
     case, prior = STRUCTURES["multiclass"], Regularizer(precision=0.05)
     problem = Problem(case.structure, *case.data(), regularizer=prior)
     solver = FrankWolfe("pairwise", recentring=0.0)
-    result = solve(problem, solver, tol=1e-6, max_iter=500, random_state=0)
+    result = solve(problem, solver, tol=1e-3, max_iter=500, random_state=0)
     assert result.certificate.status is Status.CONVERGED
     assert (np.diff(result.history["dual"]) >= -1e-12).all()
 
