@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from cases import STRUCTURES, regression, tags
+from cases import STRUCTURES, long_if, regression, tags
 from own_structures import Tags
 from reference import primal, prior_primal, solve_prior_qp, solve_qp
 from taut import Checkpoint, MulticlassSVM, Problem, Status, StreamedProblem, solve
@@ -108,7 +108,12 @@ class TestBinaryProblem:
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [("chain", "mean"), ("tags-compiled", "all"), ("tags-compiled", "full"), ("tags-plain", "all")],
+    [
+        ("chain", "mean"),
+        ("tags-compiled", "all"),
+        long_if(True, "tags-compiled", "full"),
+        ("tags-plain", "all"),
+    ],
 )
 def test_priors_and_bounds(name, kind):
     case, result = STRUCTURES[name], settled(name, kind)
@@ -137,6 +142,7 @@ def test_one_violation_per_block_makes_it_the_same_objective(case):
     assert_optimal(case, result, uneven(case))
 
 
+@pytest.mark.long
 def test_single_precision():
     case = STRUCTURES["multiclass-single"]
     problem = case.problem()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from cases import STRUCTURES, chain
+from cases import STRUCTURES, chain, names
 from taut import Regularizer
 from taut.binding import CompiledData
 from taut.errors import MissingOracle
@@ -16,7 +16,11 @@ BY_POSITION = {
 }
 
 
-@pytest.fixture(params=BY_POSITION)
+# Rows are read by `prepare` alone: those that are stored in another way are long tests.
+WITH_LONG = names(BY_POSITION, long=[name for name in BY_POSITION if "csr" in name])
+
+
+@pytest.fixture(params=WITH_LONG)
 def case(request):
     return BY_POSITION[request.param]
 

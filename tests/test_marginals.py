@@ -10,13 +10,12 @@ import taut
 from cases import STRUCTURES, chain, names
 from taut import ChainSVM, MulticlassSVM
 from taut.errors import InvalidData, MissingOracle, TemperatureAtBound
-from test_m_best import BY_POSITION
+from test_m_best import BY_POSITION, WITH_LONG
 
 TEMPERATURES = [1e-3, 0.1, 1.0, 30.0, 1e3]
 
 
-# Rows are read by `prepare`, as for the m best labels: those in other layouts are long tests.
-@pytest.fixture(params=names(BY_POSITION, long=[name for name in BY_POSITION if "csr" in name]))
+@pytest.fixture(params=WITH_LONG)
 def case(request):
     return BY_POSITION[request.param]
 

@@ -13,6 +13,7 @@ from sklearn.metrics import ndcg_score
 from sklearn.model_selection import GroupKFold
 from sklearn.svm import LinearSVC
 
+from cases import long_if
 from reference import ndcg_blocks, ndcg_labels, pairwise_blocks, pairwise_labels
 from taut import Problem, RankSVM, Status, check_structure
 from taut.errors import InvalidData
@@ -83,7 +84,7 @@ def test_rankings_are_found_as_by_enumeration(queries, w, k):
 
 
 @pytest.mark.parametrize("structure", [PairwiseRanking(), NdcgRanking(3), NdcgRanking(None)])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [long_if(True, np.float32), np.float64])
 def test_structures_keep_the_laws(structure, dtype):
     check_structure(structure, (X.astype(dtype), OFFSETS), Y, n_examples=7)
 
@@ -211,6 +212,7 @@ def test_one_query():
     assert 0.0 < model.score(X[:5], [4, 3, 2, 1, 0]) <= 1.0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("loss", ["pairwise", "ndcg"])
 def test_single_precision_has_true_bounds(loss):
     single = RankSVM(loss=loss, random_state=0).fit(X.astype(np.float32), Y, lengths=LENGTHS)
