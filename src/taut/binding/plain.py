@@ -27,6 +27,7 @@ from taut.regularizer import Prior, Regularizer
 from taut.structures._examples import same
 from taut.structures.base import Structure, bounded_argmax, is_users
 
+_LISTED = 64  # blocks whose truths a list of labels is asked for
 _PREDICTED = 8  # of which the prediction is asked for
 
 
@@ -238,9 +239,12 @@ class PythonData:
         if not self.watches:
             return Findings()
         short: dict[int, float] = {}
-        doubt, open_doubts, lists = None, 0, self.witness.labels is not None
+        doubt, open_doubts = None, 0
         others, point = self.witness.others(self.truth), self.point(v)
         chosen = audited(self.n_blocks, self.witness.rng, CLOSELY, CLOSELY_SHARE).tolist()
+        # A list that lacks truths does not tell what is no label.
+        spread = np.linspace(0, self.n_blocks - 1, min(_LISTED, self.n_blocks)).astype(int).tolist()
+        complete = all(self.witness.lists(self.X[i], self.truth[i]) for i in {*chosen, *spread})
         for number, i in enumerate(chosen):
             right, (value, size) = self._right(i), self._answer(i, v, point)
             own = [*self.witness.returned(i), *self.witness.listed(self.X[i])]
@@ -251,9 +255,10 @@ class PythonData:
                 rival = self._stranger(i, right, label, point)
                 if rival is None or not self.witness.beats(value, size + rival[1], rival[0]):
                     continue
-                if lists and not self.witness.lists(self.X[i], label):
+                listed = self.witness.lists(self.X[i], label)
+                if complete and not listed:
                     continue
-                if lists or self._returns(i, label, v):
+                if listed or self._returns(i, label, v):
                     self.witness.refuse(i, rival[0] - value, reprlib.repr(label))
                 doubt = worse(doubt, Doubt.of(self.structure, i, label, rival[0] - value))
                 open_doubts += 1
