@@ -377,6 +377,17 @@ def test_start_whose_weights_are_none_is_refused(edit):
             solve(other, start=state | {"best_w": edit(state["best_w"])})
 
 
+@pytest.mark.parametrize("name", ["w", "best_w", "late"])
+def test_start_with_values_in_the_padding_is_refused(name):
+    """They belong to no weight, and would count in the regulariser."""
+    problem = STRUCTURES["latent-multiclass"].problem()
+    state = solve(problem, Subgradient(), tol=0.1, random_state=0).state
+    full = np.where(problem.data.pad(np.ones(problem.n_features)) == 0.0, 1.0, state[name])
+    assert (full != state[name]).any()
+    with pytest.raises(InvalidData, match="where there are no weights"):
+        solve(problem, Subgradient(), start=state | {name: full})
+
+
 # Bounds are computed again
 
 

@@ -215,6 +215,21 @@ def test_stated_rounding_covers_the_true_one(C, scale):
         assert "scale the features" in proof.message
 
 
+@pytest.mark.parametrize("n", [4, 3000])
+def test_one_row_whose_score_cancels_is_known(n):
+    """Its margin looks kept, but rounding hides that it is not."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(n, 2)), np.ones(n)
+    X[n // 2] = [1e20, -1e20]
+    w = np.array([1.0 + 2.0**-52, 1.0])
+    w[0] += 2.0**-52
+    X[n // 2, 0] *= 1.0 - 2.0**-51
+    problem = Problem(Scalar(), X, y)
+    bound, true = problem.primal_bound(w), exact_primal(w, X, y, 1.0)
+    assert abs(true - Fraction(bound.value)) <= bound.rounding
+    assert bound.rounding > 1e4
+
+
 def test_hopeless_scales_end_as_stalled_with_a_warning():
     X, y = 1e8 * np.array([[1.0, 0.5], [-1.0, 0.3]]), [1, -1]
     with pytest.warns(taut.errors.NotConverged, match="scale the features"):

@@ -314,6 +314,16 @@ def test_own_result_is_converged_at_once(form, solver):
     assert again.certificate.dual >= result.certificate.dual * (1.0 - 1e-7)
 
 
+@pytest.mark.parametrize("form", ["multiclass"])
+def test_start_from_a_solve_without_passes(form):
+    """The first was interrupted before a pass was over; the third had nothing left to do."""
+    problem = STRUCTURES[form].problem()
+    result = run(problem, OneSlack(), time_limit=1e-9)
+    for _ in range(3):
+        result = run(problem, OneSlack(), start=result.state)
+    assert result.certificate.status is Status.CONVERGED
+
+
 @pytest.mark.parametrize("C", [0.9, 1.1])
 def test_start_from_another_factor(form, solver, C):
     case = STRUCTURES[form]

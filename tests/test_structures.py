@@ -41,6 +41,18 @@ def test_hinges_equal_enumeration(case, rng):
         assert_allclose(data.hinges(data.pad(w)), expected, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("case", STRUCTURES, indirect=True)
+def test_lengths_bound_the_features_of_all_labels(case, rng):
+    data = case.problem().data
+    if isinstance(case.structure, Structure):
+        return  # lengths of plain structures are those of the psi that they return
+    lengths = case.structure.lengths(data.blocks)
+    if lengths is None:
+        lengths = data._measured_lengths(data.pad(weights(case, rng)[10]))
+    longest = [np.linalg.norm(psi, axis=1).max() for psi in case.reference[0]]
+    assert (np.array(longest) <= 2.0 * lengths * (1.0 + 1e-12)).all()
+
+
 def test_predictions_equal_enumeration(case, rng):
     data = case.problem().data
     psi, _losses = (case.base or case).reference

@@ -414,3 +414,8 @@ def squared_norms(rows: Rows) -> np.ndarray:
     out = np.empty(n_rows(rows))
     _squared_norms(rows, out)
     return out
+
+
+def summed_norms(rows: Rows, offsets: np.ndarray) -> np.ndarray:
+    """The summed |x_r| of the rows of each block."""
+    return np.add.reduceat(np.sqrt(squared_norms(rows)), offsets[:-1])

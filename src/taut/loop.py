@@ -32,10 +32,10 @@ from taut.result import (
     peak_memory,
     relative,
 )
-from taut.snapshots import resume, snapshot_of
+from taut.snapshots import check_vectors, resume, snapshot_of
 from taut.solvers import Solver
 from taut.solvers.base import Arrays, Candidate, PassEvent, PassReport
-from taut.stored import check, vector
+from taut.stored import require
 
 Callback = Callable[[Record], object]
 
@@ -110,7 +110,8 @@ class Run:
 
     def hot_start(self, start: Arrays) -> None:
         """Begin at the dual point of another solve; under the same weights also at its best w."""
-        check(start, {"best_w": vector(len(self.state.w))})
+        require("best_w" in start, "best_w is missing")
+        check_vectors(self.problem.data, start)
         same_weights = start[WEIGHTS].tobytes() == self.problem.weight_digest
         self.state.hot_start(start, same_weights)
         U = self.summed_up()
@@ -296,7 +297,7 @@ class Run:
         for name in sorted(candidates, key=lambda name: name != self.better):
             w = candidates[name]
             v = self.wide(w)
-            primals[name], rounding = self.problem.primal_bound(v, self.tol)
+            primals[name], rounding = self.problem.primal_bound(v)
             check_numbers(primals[name])
             self.oracle_calls += self.problem.n_blocks
             if primals[name] < self.best_primal:

@@ -25,8 +25,6 @@ from taut.quadratic import Quadratic
 from taut.regularizer import Prior, Regularizer
 from taut.structures.base import CompiledStructure, Structure, is_users
 
-_SLIGHT = 1e-3  # part of tol below which rounding need not be known closely
-
 
 class Bound(NamedTuple):
     """A computed bound, and how far rounding may have moved it, at most."""
@@ -220,18 +218,16 @@ class Problem:
         """The weights in the form that passes work on."""
         return self.data.pad(self.data.prior.scaled(np.asarray(w, np.float64)))
 
-    def primal_bound(self, v: np.ndarray, tol: float = 0.0) -> Bound:
+    def primal_bound(self, v: np.ndarray) -> Bound:
         """P of the weights that belong to v, of float64, in the form that passes work on.
 
         By one oracle call per block. The rounding is also that of the sums that the dual vector
-        consists of, as long as that is near to v: both add up the same C_i psi_i. It is measured
-        closely only where it might be more than a slight part of tol.
+        consists of, as long as that is near to v: both add up the same C_i psi_i.
         """
         value = magnitude = self.quadratic.value(v)
         n = 0
         for data, weight in self.bound():
-            slight = _SLIGHT * tol / rounding_of(1.0, data.n_blocks)
-            hinges, sizes = data.evaluate(v, weight, self.n_jobs, slight)
+            hinges, sizes = data.evaluate(v, weight, self.n_jobs)
             value += hinges
             magnitude += hinges + sizes
             n += data.n_blocks

@@ -17,10 +17,7 @@ _NUMBERS = (
     "alignment", "averaged", "iteration", "parts", "summed", "recentres", "oracle_calls", "seconds",
     "overestimate", "best_dual", "better", "verified_gap", "fruitless", "least_gap", "stagnant",
 )  # fmt: skip
-_VECTORS = {
-    "U", "centre", "average", "best_w", "state.w", "state.late", "state.lowest_w",
-    "state.resting_vector",
-}  # fmt: skip
+_VECTORS = {"U", "centre", "average", "best_w", "w", "late", "lowest_w", "resting_vector"}
 _SIGNED = ("best_dual", "alignment")
 
 
@@ -48,12 +45,8 @@ def resume(run: Any, arrays: Arrays, meta: dict[str, Any]) -> None:
     InvalidData
         The snapshot is none, or says of its dual point or its w what is not so.
     """
-    data = run.problem.data
-    for name in {"U", *arrays} & _VECTORS:
-        check(arrays, {name: vector(len(run.state.w))})
-        check_size(name, arrays[name])
-        bare = data.pad(data.unpad(arrays[name])) == arrays[name]
-        require(bare, f"{name} has values where there are no weights")
+    require("U" in arrays, "U is missing")
+    check_vectors(run.problem.data, arrays)
     if arrays["U"].dtype != run.state.w.dtype:
         run.widen()
     state = {name[len("state.") :]: a for name, a in arrays.items() if name[:6] == "state."}
@@ -78,6 +71,19 @@ def resume(run: Any, arrays: Arrays, meta: dict[str, Any]) -> None:
     run.aim()
 
 
+def check_vectors(data: Any, arrays: Arrays) -> None:
+    """Refuse vectors of a state or a run that are not of w's length, or have values in its padding.
+
+    What is there belongs to no weight, but would be part of the regulariser.
+    """
+    for name in arrays:
+        if name.removeprefix("state.") in _VECTORS:
+            check(arrays, {name: vector(data.size)})
+            check_size(name, arrays[name])
+            bare = data.pad(data.unpad(arrays[name])) == arrays[name]
+            require(bare, f"{name} has values where there are no weights")
+
+
 def _prove(run: Any, dual: Bound, U: np.ndarray, claimed: np.ndarray) -> None:
     """Bounds of a snapshot anew, or refuse a dual point and a w that contradict each other.
 
@@ -91,7 +97,7 @@ def _prove(run: Any, dual: Bound, U: np.ndarray, claimed: np.ndarray) -> None:
         require(math.isinf(run.best_dual), "data that cannot be read again have a bound")
         return
     v = run.wide(run.state.w if run.best_w is None else run.best_w).copy()
-    primal, penalty = run.problem.primal_bound(v, run.tol), run.problem.quadratic.value(v)
+    primal, penalty = run.problem.primal_bound(v), run.problem.quadratic.value(v)
     conjugate = run.problem.quadratic.conjugate(U)
     terms = primal.value + penalty + abs(conjugate)
     rounding = primal.rounding + dual.rounding + _AGREE * _AGREE * terms

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -30,10 +29,7 @@ from taut.regularizer import FEW_LABELS, Prior, Regularizer, curvature_rises, th
 from taut.spaces.scaling import ScaledSpace
 from taut.structures.base import Blocks, CompiledStructure, Oracles, is_users
 
-_RUNS, _RUN = 2, 1024  # runs of blocks whose sizes stand for those of more blocks
-_MEASURED = 128  # blocks among which the longest features are looked for
-_LONGER = 2.0  # how many times longer those of other blocks and labels are, at most
-_NEARLY = 1.01  # times the loss: a label that violates nothing then, rounding cannot make violate
+_LONGER = 2.0  # how many times longer than two labels' the features of others are, at most
 _LIKELY = 100.0  # times the loss: most blocks have a label that violates then
 
 
@@ -77,7 +73,7 @@ class CompiledData:
         self.blocks = blocks
         self.room = Room() if room is None else room
         self.rng = np.random.default_rng(0)  # for audits
-        self._longest: float | None = None  # |phi(truth)| + |phi(label)|, as far as it was measured
+        self._lengths: np.ndarray | None = None  # |phi| of any label of each block, at most
         self.oracles = structure.oracles
         if not blocks.use_inner:
             self.oracles = self.oracles._replace(inner=None, mean_square=None)
@@ -199,28 +195,19 @@ class CompiledData:
         in_threads(run, *numbered_ranges(self.n_blocks, n_jobs))
         return out, labels
 
-    def evaluate(
-        self, v: np.ndarray, weight: np.ndarray, n_jobs: int = 1, share: float = 0.0
-    ) -> tuple[float, float]:
-        """sum_i C_i hinge_i, and the same of the sizes of the terms of the scores behind hinges.
+    def evaluate(self, v: np.ndarray, weight: np.ndarray, n_jobs: int = 1) -> tuple[float, float]:
+        """sum_i C_i hinge_i, and the same of the sizes of the terms of all scores.
 
-        Sizes that come to at most `share` of the hinges, were all features as long as the longest,
-        are not measured but bounded so.
+        Of satisfied blocks too: where terms are large, rounding may hide that they are not.
         """
         value = self._hinge_sum(v, weight, n_jobs)
         if is_users(self.structure):
             Auditor(self, self.rng).audit(v)
         weights = v if self.prior.trivial else self.pad(self.prior.weights(self.unpad(v)))
-        norm = float(np.linalg.norm(weights))
-        if self._longest is None:
-            some = np.linspace(0, self.n_blocks - 1, min(_MEASURED, self.n_blocks)).astype(int)
-            self._longest = _LONGER * float(self._lengths(weights, some, _LIKELY).max())
-        most = self._longest * norm * float(weight.sum())
-        if 0.0 < most <= share * value:
-            return value, most
-        some = self._some()
-        lengths = float(weight[some] @ self._lengths(weights, some, _NEARLY))
-        return value, norm * lengths * self.n_blocks / len(some)
+        if self._lengths is None:
+            lengths = self.structure.lengths(self.blocks)
+            self._lengths = self._measured_lengths(weights) if lengths is None else lengths
+        return value, 2.0 * float(np.linalg.norm(weights)) * float(weight @ self._lengths)
 
     def _hinge_sum(self, v: np.ndarray, weight: np.ndarray, n_jobs: int) -> float:
         """sum_i C_i hinge_i, by one oracle call each."""
@@ -239,29 +226,20 @@ class CompiledData:
             Auditor(self, self.rng).refuse(max(doubts) - 1)
         return sum(sums)
 
-    def _some(self) -> np.ndarray:
-        """Blocks whose sizes are measured: all, or some runs of blocks, others each time."""
-        n = self.n_blocks
-        if n <= _RUNS * _RUN:
-            return np.arange(n)
-        edges = np.linspace(0, n, _RUNS + 1).astype(int)  # one run in each part, none twice
-        starts = [int(self.rng.integers(a, b - _RUN + 1)) for a, b in pairwise(edges)]
-        return np.concatenate([np.arange(start, start + _RUN) for start in starts])
+    def _measured_lengths(self, w: np.ndarray) -> np.ndarray:
+        """Some times |phi| of the truth or of a label that may violate, the longer one; w as it is.
 
-    def _lengths(self, w: np.ndarray, some: np.ndarray, more_loss: float) -> np.ndarray:
-        """|phi(truth)| + |phi(label)| of some blocks whose label violates, or would with more loss.
-
-        0 for other blocks. w is not scaled.
+        For structures that do not know them.
         """
-        blocks, out = self.blocks, np.empty(len(some))
+        blocks, out = self.blocks, np.empty(self.n_blocks)
         scratch = aligned_zeros(self.size if self.own_oracles.inner is None else 0, w.dtype)
         specialise(make_lengths, self.own_oracles, self.structure.allocates)(
-            blocks.data, blocks.data, blocks.offsets, blocks.truth, some, w,
-            aligned_zeros(blocks.work_size, w.dtype), np.array([1.0, more_loss]),
+            blocks.data, blocks.data, blocks.offsets, blocks.truth, w,
+            aligned_zeros(blocks.work_size, w.dtype), _LIKELY,
             np.empty(blocks.label_size, dtype=np.int32),
             ProductRoom.of(blocks.data, blocks, scratch), np.empty(1), out,
         )  # fmt: skip
-        return out
+        return _LONGER * out
 
     def closing_audit(self, v: np.ndarray, weight: np.ndarray) -> Findings:
         """Hold the argmax of some blocks at the final v against all labels that there are to try.

@@ -4,19 +4,9 @@ from __future__ import annotations
 
 import math
 
-from taut._jit import helper
 from taut.inner_products import inner_products
 
 _DOUBT = 1e-6  # relative difference of values that must be equal, beyond which one is wrong
-
-
-@helper
-def differ(a, b):
-    """Whether two arrays of one length differ."""
-    found = False
-    for t in range(a.shape[0]):
-        found |= a[t] != b[t]
-    return found
 
 
 def make_hinges(oracles):
@@ -60,29 +50,21 @@ def make_hinge_sum(oracles):
 
 
 def make_lengths(oracles):
-    """The lengths of the features behind hinges."""
+    """The lengths of features."""
     pull, argmax, products = oracles.pull, oracles.argmax, inner_products(oracles)
 
-    def lengths(space, data, offsets, truth, blocks, w, work, loss_weights, label, room, row, out):
-        """out[k] = |phi(truth)| + |phi(label)| of block blocks[k].
-
-        The label is the one that violates most under the first weight of losses under which any
-        does; 0 where none does.
-        """
-        for k in range(blocks.shape[0]):
-            i, out[k] = blocks[k], 0.0
+    def lengths(space, data, offsets, truth, w, work, loss_weight, label, room, row, out):
+        """out[i] = the larger of |phi(truth)| and |phi(label)|, the label that violates most."""
+        for i in range(out.shape[0]):
             size = offsets[i + 1] - offsets[i]
             own, found = truth[offsets[i] : offsets[i + 1]], label[:size]
             pull(space, i, w, work)
-            differs = False
-            for q in range(loss_weights.shape[0]):  # one call, which is compiled into this once
-                if not differs:
-                    argmax(data, i, work, loss_weights[q], found)
-                    differs = differ(own, found)
-            for side in range(2 if differs else 0):
+            argmax(data, i, work, loss_weight, found)
+            out[i] = 0.0
+            for side in range(2):  # one call, which is compiled into this once
                 side_label = (own if side == 0 else found).reshape((1, size))
                 products(i, side_label, side_label, room, row)
-                out[k] += math.sqrt(max(row[0], 0.0))
+                out[i] = max(out[i], math.sqrt(max(row[0], 0.0)))
 
     return lengths
 

@@ -187,10 +187,8 @@ class PythonData:
         """
         return self._evaluated(w)[0]
 
-    def evaluate(
-        self, v: np.ndarray, weight: np.ndarray, n_jobs: int = 1, share: float = 0.0
-    ) -> tuple[float, float]:
-        """sum_i C_i hinge_i, and the same of the sizes of the terms of the scores behind hinges."""
+    def evaluate(self, v: np.ndarray, weight: np.ndarray, n_jobs: int = 1) -> tuple[float, float]:
+        """sum_i C_i hinge_i, and the same of the sizes of the terms of all scores."""
         hinges, sizes = self._evaluated(v)
         return float(weight @ hinges), float(weight @ sizes)
 

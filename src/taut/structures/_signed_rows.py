@@ -58,6 +58,10 @@ class SignedRows(CompiledStructure):
             mean_reads=rows[0].size // n,
         )
 
+    def lengths(self, blocks):
+        """|(x, bias)|; candidates are -1 and 1."""
+        return np.sqrt(blocks.data[1][:, 1])
+
     @staticmethod
     def prefetch(data, i):
         """The block's numbers and its row."""

@@ -102,6 +102,10 @@ class Bags(CompiledStructure):
         in_negative = (labels >= 0) & (labels <= lengths)
         return np.where(chosen >= 0, (labels == 0) | (labels == chosen + 1), in_negative)
 
+    def lengths(self, blocks):
+        """|(x, bias)| of the longest instance."""
+        return np.sqrt(np.maximum.reduceat(blocks.data.norms, blocks.data.offsets[:-1]))
+
     def decode(self, labels, offsets):
         """The instance that makes each bag positive, -1 for a negative one."""
         return labels - 1

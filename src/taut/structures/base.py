@@ -395,6 +395,14 @@ class CompiledStructure(ABC):
     def decode(self, labels: np.ndarray, offsets: np.ndarray) -> Sequence[Any]:
         """User's labels from the flat int32 labels of all blocks."""
 
+    def lengths(self, blocks: Blocks) -> np.ndarray | None:
+        """Bounds on |phi(x_i, label)| of any label of each block, from which rounding is known.
+
+        Where a score is a sum, the summed lengths of its terms. None where no such bound is known:
+        some labels are then measured.
+        """
+        return None
+
     @property
     def all_labels(self) -> np.ndarray:
         """All labels, in the order of `exact_step`'s alpha, shape (n_labels, label size)."""

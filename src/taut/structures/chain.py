@@ -8,7 +8,16 @@ import numpy as np
 
 from taut._jit import kernel
 from taut._lanes import load, store, stride_of, width, zeros
-from taut._linalg import Rows, add_outer, as_rows, prefetch_rows, row_inner, row_times, touch_rows
+from taut._linalg import (
+    Rows,
+    add_outer,
+    as_rows,
+    prefetch_rows,
+    row_inner,
+    row_times,
+    summed_norms,
+    touch_rows,
+)
 from taut.spaces.scaling import act
 from taut.structures import _chain_means as means
 from taut.structures._viterbi import max_plus
@@ -116,6 +125,11 @@ class Chain(CompiledStructure):
             label_stride=data.stride,
             mean_offsets=data.stride * offsets + n_pairs * (offsets - np.arange(len(offsets))),
         )
+
+    def lengths(self, blocks):
+        """Those of all positions, transitions and ends."""
+        sizes = np.diff(blocks.offsets)
+        return summed_norms(blocks.data.rows, blocks.offsets) + sizes + 1
 
     def decode(self, labels, offsets):
         """One array of label codes per sequence."""

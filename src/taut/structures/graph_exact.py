@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from taut._jit import helper
-from taut._linalg import Rows, add_row, as_rows, prefetch_rows, row_dot
+from taut._linalg import Rows, add_row, as_rows, prefetch_rows, row_dot, summed_norms
 from taut.data.arrays import offsets_of
 from taut.data.graphs import Graphs, as_graphs
 from taut.structures._cliques import condition, condition_again, join, maximise, row_of
@@ -130,6 +130,13 @@ class ExactGraph(CompiledStructure):
 
     def _trees(self, graphs: Graphs) -> tuple[Junctions, np.ndarray]:
         return junction_trees(graphs, self.n_labels, self.max_table)
+
+    def lengths(self, blocks):
+        """Those of all nodes and edges."""
+        data = blocks.data
+        graphs = np.repeat(np.arange(blocks.n_blocks), np.diff(data.edge_offsets))
+        edges = np.bincount(graphs, np.linalg.norm(data.edge_matrix, axis=1), blocks.n_blocks)
+        return summed_norms(data.rows, data.offsets) + edges
 
     def decode(self, labels, offsets):
         """One array of label codes per graph."""

@@ -129,6 +129,10 @@ class LatentMulticlass(CompiledStructure):
         lengths = np.diff(blocks.data.offsets)[owner]
         return (k >= 0) & (k < self.n_classes) & (z >= 0) & (z < lengths)
 
+    def lengths(self, blocks):
+        """|(x, bias)| of the longest frame."""
+        return np.sqrt(np.maximum.reduceat(blocks.data.norms, blocks.data.offsets[:-1]))
+
     def decode(self, labels, offsets):
         """A row of class and frame for each bag."""
         return labels.reshape(-1, 2)

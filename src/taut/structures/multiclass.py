@@ -136,6 +136,10 @@ class Multiclass(CompiledStructure):
         """Class codes."""
         return labels
 
+    def lengths(self, blocks):
+        """|(x, bias)|."""
+        return np.sqrt(blocks.data[4])
+
     @property
     def all_labels(self):
         """Every class, the truth included: its weight is what remains of C_i."""

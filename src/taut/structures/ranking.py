@@ -7,7 +7,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from taut._jit import helper
-from taut._linalg import Rows, add_row, as_rows, prefetch_rows, row_dot, touch_rows
+from taut._linalg import (
+    Rows,
+    add_row,
+    as_rows,
+    prefetch_rows,
+    row_dot,
+    summed_norms,
+    touch_rows,
+)
 from taut.data.arrays import Matrix
 from taut.data.queries import (
     Queries,
@@ -65,6 +73,10 @@ class _Ranking(CompiledStructure):
         if y is not None:
             relevance = as_relevances(y, Queries(matrix, offsets))
         return matrix, as_rows(matrix, dense_above=0.2), offsets, relevance
+
+    def lengths(self, blocks):
+        """Those of all documents; none counts for more than 1."""
+        return summed_norms(blocks.data.rows, blocks.data.offsets)
 
     def decode(self, labels, offsets):
         """One array of integers per query."""
@@ -136,6 +148,10 @@ class PairwiseRanking(_Ranking):
             dtype=matrix.dtype.type,
             mean_reads=rows[0].size // n,
         )
+
+    def lengths(self, blocks):
+        """Those of all documents, each in a pair with all others."""
+        return super().lengths(blocks) * np.diff(blocks.data.offsets)
 
     def valid_labels(self, blocks, owner, labels):
         """Numbers that pairs can add up to: of each document, in sum, and of all pairs."""

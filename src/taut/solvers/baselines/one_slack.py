@@ -27,6 +27,7 @@ from taut.solvers.baselines._simplex_qp import best_weights
 from taut.stored import Stored, check
 
 _ROUNDS = 50  # QPs in a row, where bounds make the dual no quadratic
+_LITTLE = 0.01  # of what is left to gain: rounds that gain less would never get there
 _PART = 0.01  # of the gap that a pass found, to which the planes' own problem is solved
 
 
@@ -85,9 +86,11 @@ class CutState(DualState):
                 break
             linear = here.violation + cuts.gram @ here.coef
             there = self._at(best_weights(cuts.gram, linear, here.coef))
-            if not there.dual > here.dual:
+            gain = there.dual - here.dual
+            if gain > 0.0:
+                here = there
+            if not gain > _LITTLE * target:
                 break
-            here = there
         cuts.coef, self.w[:] = here.coef, here.v
         return here.dual
 
@@ -137,14 +140,14 @@ class CutState(DualState):
         not negative. They are as good as before where all weights grow alike, and of no use where a
         block has lost its weight.
         """
-        if "lowest_w" not in arrays:
+        if "psi_places" not in arrays:
             raise InvalidData(
-                "the start was made by another solver, or before one pass was over: start from a "
-                "solve with one_slack, or from nothing (warm_start=False)"
+                "the start was made by another solver: start from a solve with one_slack, or from "
+                "nothing (warm_start=False)"
             )
         self._check(arrays)
         growth = 1.0 if same_weights else self._growth(arrays)
-        if growth > 0.0:
+        if growth > 0.0 and len(arrays["coef"]):
             self.cuts.restore(arrays)
             self.cuts.scale(growth)
             self.optimise(_PART)
