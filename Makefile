@@ -7,7 +7,8 @@ PYTHON ?= python3
 VENV ?= .venv
 ARGS ?=
 # A file of tests is one worker's: what it compiles is compiled once.
-WORKERS ?= --numprocesses auto --maxprocesses 4 --dist loadfile
+# In the order of tests/conftest.py, the longest first.
+WORKERS ?= --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := test

@@ -11,6 +11,17 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# Files that take longest, most of it compiling. They begin, so that no worker is left with one of
+# them at the end.
+LONGEST = ["solvers", "sklearn", "structures", "jit", "online_cache", "multi_sample", "sampling"]
+
+
+def pytest_collection_modifyitems(items):
+    """Longest files first."""
+    places = {f"test_{name}.py": place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path.name, len(LONGEST)))
+
+
 def pytest_collection_finish():
     """Let the garbage collector come by less often.
 
