@@ -21,7 +21,7 @@ import scipy.sparse as sp
 
 from datasets import Letters, data_folder, parser, usps
 from taut import Problem, solve
-from taut.planes import N_PLANES, SLOT
+from taut.duals.planes import N_PLANES, SLOT
 from taut.solvers import DualCoordinate, NSlack, OneSlack
 from taut.solvers._block_ascent import Sweep
 from taut.structures import Chain, Multiclass

@@ -31,10 +31,9 @@ import scipy.sparse as sp
 
 import mutations
 import taut
-from taut.alternation import LatentProblem, alternate
-from taut.checkpoint import Checkpoint
 from taut.data import Stream, open_shards, write_shards
 from taut.errors import InvalidData, InvalidFile, TautError
+from taut.latent.alternation import LatentProblem, alternate
 from taut.solvers import (
     DualCoordinate,
     FrankWolfe,
@@ -56,6 +55,7 @@ from taut.structures import (
     Scalar,
     Structure,
 )
+from taut.training.checkpoint import Checkpoint
 
 OUTCOMES = ("accepted", "InvalidFile", "taut error", "foreign", "false", "crash", "hang")
 GOOD = OUTCOMES[:3]

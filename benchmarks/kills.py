@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 
 import taut
-from taut.checkpoint import Checkpoint
 from taut.data import open_shards, write_shards
 from taut.structures import Chain
+from taut.training.checkpoint import Checkpoint
 
 _ROUNDING = 1e-6
 COLUMNS = ("kills", "while writing", "lost", "left over", "false")

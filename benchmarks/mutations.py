@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from taut import files
 from taut.data import shard_format
+from taut.storage import files
 
 NUMBERS = [0, 1, -1, 2, 3, 7, -2, 100, 2**31 - 1, -(2**31), 2**40, 2**62, -(2**62), 2**63 - 1]
 REALS = [0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 1e-300, 1e9, -1e9, 1e308, np.nan, np.inf, -np.inf]

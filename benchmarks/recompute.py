@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from taut.planes import LABEL_SIZE, N_PLANES, SLOT, TEXT
+from taut.duals.planes import LABEL_SIZE, N_PLANES, SLOT, TEXT
 
 
 def binary(X, signs, C, w, alpha):

@@ -25,8 +25,8 @@ import matplotlib
 import numpy as np
 
 from datasets import parser
-from taut._lanes import aligned_zeros
 from taut.binding import CompiledData
+from taut.compiled.lanes import aligned_zeros
 from taut.structures import Chain, Tree
 from timing import in_turns, markdown, write_json
 

@@ -28,10 +28,10 @@ import numpy as np
 from datasets import Letters, data_folder, parser, sparse, usps
 from growth import Size
 from taut import Problem
-from taut._jit import _ALLOCATES_NOTHING, _OPTIONS, helper
-from taut._lanes import aligned_zeros, stride_of
-from taut._linalg import as_rows, row_times
 from taut.binding.compiled import _hinges
+from taut.compiled.jit import _ALLOCATES_NOTHING, _OPTIONS, helper
+from taut.compiled.lanes import aligned_zeros, stride_of
+from taut.compiled.rows import as_rows, row_times
 from taut.solvers import DualCoordinate
 from taut.solvers._turns import shuffle
 from taut.structures import Chain, Multiclass, Scalar

@@ -30,11 +30,12 @@ import numpy as np
 from centre_rule import offsets_of
 from datasets import Letters, data_folder, parser, sparse, usps
 from one_pass import quarter
-from taut import Problem, StreamedProblem, loop, solve
+from taut import Problem, StreamedProblem, solve
 from taut.data import open_shards, write_shards
 from taut.errors import CacheOverflow
 from taut.solvers import DualCoordinate, OnlineCache
 from taut.structures import Chain, Multiclass, Scalar
+from taut.training import loop
 from timing import cpu_time, markdown, write_json
 
 matplotlib.use("Agg")

@@ -8,8 +8,8 @@ import scipy.sparse as sp
 
 import taut
 from taut import Certificate, History, Record, Round, Rounds, Status
-from taut.advice import advice
 from taut.errors import NotConverged
+from taut.training.advice import advice
 
 
 def history(gaps, seconds=0.5):

@@ -38,14 +38,14 @@ from taut import (
     Status,
     StreamedProblem,
     StructuredSVM,
-    files,
     solve,
 )
-from taut.checkpoint import CheckpointFile
 from taut.data import Stream, open_shards, write_shards
 from taut.errors import InvalidData, InvalidFile
 from taut.solvers import DualCoordinate, MultiSample, OneSlack, OnlineCache, Subgradient
+from taut.storage import files
 from taut.structures import Scalar
+from taut.training.checkpoint import CheckpointFile
 
 C = 0.7
 

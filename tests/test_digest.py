@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from taut.digest import Digest, digest_of
 from taut.errors import InvalidData
+from taut.storage.digest import Digest, digest_of
 from taut.structures import Chain, Multiclass, SlackRescaled
 
 
@@ -302,7 +302,7 @@ def test_what_cannot_be_read_is_refused():
 SCRIPT = """
     import sys
     import test_digest
-    from taut.digest import digest_of
+    from taut.storage.digest import digest_of
 
     for code in (False, True):
         print(*(digest_of(make(), code=code).hex() for make in test_digest.VALUES))

@@ -45,10 +45,10 @@ from taut import (
     RegressionSVM,
     Status,
     StructuredSVM,
-    files,
 )
 from taut.errors import InvalidData, InvalidFile, InvalidType, NotConverged
 from taut.solvers import DualCoordinate, OnlineCache
+from taut.storage import files
 from taut.structures import Multiclass, SlackRescaled
 
 TIGHT = {"tol": 1e-9, "max_iter": 5000, "random_state": 0}

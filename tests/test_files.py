@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from safetensors.numpy import load_file, save_file
 
-from taut import files
 from taut.errors import InvalidData, InvalidFile, InvalidType
+from taut.storage import files
 
 TENSORS = {"w": np.arange(3.0), "on": np.array([True, False])}
 META = {"C": 0.1, "names": ["a", "ä"], "deep": {"x": None}}

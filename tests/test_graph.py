@@ -12,11 +12,11 @@ from scipy.special import logsumexp
 
 from cases import long_if
 from reference import graph_features
-from taut._jit import specialise
+from taut.compiled.jit import specialise
 from taut.data.graphs import as_graphs
 from taut.errors import InvalidData, InvalidType
+from taut.inference.junction import eliminate, junction_trees
 from taut.structures import Graph, Tree
-from taut.structures._junction import eliminate, junction_trees
 from taut.structures._pairs import tie_table
 
 NO_BASE = np.empty(0)

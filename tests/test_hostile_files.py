@@ -15,14 +15,14 @@ import pytest
 
 import taut
 from own_structures import Tags
-from taut import files, stored
-from taut.checkpoint import Checkpoint, CheckpointFile
 from taut.data import open_shards, write_shards
 from taut.data.arrays import as_matrix
 from taut.data.shard_format import sealed
 from taut.errors import InvalidContent, InvalidData, InvalidFile
 from taut.estimators import ESTIMATORS, storage
+from taut.storage import files, stored
 from taut.structures import Bags, LatentMulticlass, Multiclass, NdcgRanking, PairwiseRanking
+from taut.training.checkpoint import Checkpoint, CheckpointFile
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
@@ -227,7 +227,7 @@ def test_a_dual_bound_is_proved_again(tmp_path):
 ])  # fmt: skip
 def test_whatever_a_lying_checkpoint_raises_is_blamed_on_it(tmp_path, error):
     files.write(tmp_path / "run", "checkpoint", {}, {"fingerprint": {}})
-    for module, expected in (("taut.loop", InvalidFile), ("users", error)):
+    for module, expected in (("taut.training.loop", InvalidFile), ("users", error)):
         run = {"__name__": module, "error": error}
         exec("def resume(arrays, meta): raise error", run)
         kept = error is InvalidContent  # which says itself that it is about the file

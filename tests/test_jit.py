@@ -16,8 +16,9 @@ import pytest
 import taut
 from cases import STRUCTURES
 from own_structures import CompiledTags
-from taut import CompiledStructure, Problem, Status, _jit, solve
+from taut import CompiledStructure, Problem, Status, solve
 from taut.binding.kernels import make_prediction_losses
+from taut.compiled import jit
 from taut.errors import CacheUnavailable, InvalidStructure
 from taut.structures import Chain, Multiclass, Scalar
 
@@ -57,18 +58,18 @@ def package_copy(tmp_path, monkeypatch):
     copy = tmp_path / "taut"
     ignore = shutil.ignore_patterns("__pycache__")
     shutil.copytree(Path(taut.__file__).parent, copy, ignore=ignore)
-    monkeypatch.setattr(_jit, "__file__", str(copy / "_jit.py"))
+    monkeypatch.setattr(jit, "__file__", str(copy / "compiled/jit.py"))
     return copy
 
 
 def stamp():
-    return _jit._package_stamp.__wrapped__()
+    return jit._package_stamp.__wrapped__()
 
 
 def test_editing_any_source_changes_the_stamp(package_copy):
     before = stamp()
     assert stamp() == before
-    for source in ("planes.py", "structures/chain.py", "_linalg.py"):
+    for source in ("duals/planes.py", "structures/chain.py", "compiled/rows.py"):
         (package_copy / source).write_text((package_copy / source).read_text() + "\n# edited\n")
         after = stamp()
         assert after != before
@@ -77,7 +78,7 @@ def test_editing_any_source_changes_the_stamp(package_copy):
 
 def test_editing_the_lanes_changes_the_stamp(package_copy):
     before = stamp()
-    with (package_copy / "_lanes.py").open("a") as source:
+    with (package_copy / "compiled/lanes.py").open("a") as source:
         source.write("\n# edited\n")
     assert stamp() != before
 
@@ -90,13 +91,13 @@ def test_a_stale_stamp_is_not_used(monkeypatch, tmp_path):
     monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path))
 
     def hits():
-        compiled = _jit.kernel(double)
+        compiled = jit.kernel(double)
         assert compiled(2.0) == 4.0
         return sum(compiled._cache_hits.values())
 
     assert hits() == 0
     assert hits() == 1
-    monkeypatch.setattr(_jit, "_package_stamp", lambda: "edited")
+    monkeypatch.setattr(jit, "_package_stamp", lambda: "edited")
     assert hits() == 0
     assert hits() == 1
 
@@ -108,17 +109,17 @@ def no_cache(monkeypatch):
     def refuse(self, function):
         raise RuntimeError("cannot cache function 'f': no locator available for file 'f.py'")
 
-    monkeypatch.setattr(_jit._Cache, "__init__", refuse)
-    _jit._warn_once.cache_clear()
+    monkeypatch.setattr(jit._Cache, "__init__", refuse)
+    jit._warn_once.cache_clear()
     yield
-    _jit._warn_once.cache_clear()
+    jit._warn_once.cache_clear()
 
 
 def test_without_a_cache_one_warning_and_right_results(no_cache):
     message = r"cannot be kept on disk .* Set NUMBA_CACHE_DIR to a writable folder"
     with pytest.warns(CacheUnavailable, match=message):
-        assert _jit.kernel(double)(3.0) == 6.0
-    assert _jit.kernel(double)(np.float32(3.0)) == 6.0  # a second warning would be an error
+        assert jit.kernel(double)(3.0) == 6.0
+    assert jit.kernel(double)(np.float32(3.0)) == 6.0  # a second warning would be an error
 
 
 def test_code_typed_at_a_prompt_is_not_warned_about(no_cache):
@@ -126,7 +127,7 @@ def test_code_typed_at_a_prompt_is_not_warned_about(no_cache):
     exec(compile("def triple(x):\n    return 3.0 * x\n", "<stdin>", "exec"), names)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert _jit.kernel(names["triple"])(2.0) == 6.0
+        assert jit.kernel(names["triple"])(2.0) == 6.0
 
 
 # Oracles of a user's own
@@ -304,7 +305,7 @@ def test_what_oracles_enclose_belongs_to_them(monkeypatch, tmp_path):
     monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path))
 
     def result(scale):
-        compiled = _jit.specialise(caller, OneOracle(made_with(scale)))
+        compiled = jit.specialise(caller, OneOracle(made_with(scale)))
         return compiled(3.0), sum(compiled._cache_hits.values())
 
     assert result(2.0) == (6.0, 0)
@@ -314,7 +315,7 @@ def test_what_oracles_enclose_belongs_to_them(monkeypatch, tmp_path):
 
 def test_the_same_oracles_are_compiled_in_once():
     oracle = made_with(2.0)
-    assert _jit.specialise(caller, OneOracle(oracle)) is _jit.specialise(caller, OneOracle(oracle))
+    assert jit.specialise(caller, OneOracle(oracle)) is jit.specialise(caller, OneOracle(oracle))
 
 
 class Allocating(CompiledTags):
@@ -360,54 +361,54 @@ def test_built_in_structures_make_no_arrays():
 def now(monkeypatch):
     """The time, as compilation sees it."""
     now = SimpleNamespace(seconds=0.0)
-    monkeypatch.setattr(_jit, "time", SimpleNamespace(perf_counter=lambda: now.seconds))
+    monkeypatch.setattr(jit, "time", SimpleNamespace(perf_counter=lambda: now.seconds))
     return now
 
 
 @pytest.fixture
 def announced(monkeypatch):
     texts = []
-    monkeypatch.setattr(_jit, "announce", texts.append)
+    monkeypatch.setattr(jit, "announce", texts.append)
     return texts
 
 
 def compiling(numbers=np.float64):
     """The event of compiling a kernel for an array of these numbers in a tuple."""
-    dispatcher = _jit.kernel(double)
+    dispatcher = jit.kernel(double)
     arguments = [((np.zeros(1, dtype=int), np.zeros(1, dtype=numbers)),)]
     return SimpleNamespace(
-        data={"dispatcher": dispatcher, "args": [_jit.numba.typeof(item) for item in arguments]}
+        data={"dispatcher": dispatcher, "args": [jit.numba.typeof(item) for item in arguments]}
     )
 
 
 def test_compiling_is_timed_and_loading_is_not(monkeypatch, tmp_path):
     monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path))
-    seconds = [_jit.compile_seconds()]
+    seconds = [jit.compile_seconds()]
     for _ in range(2):
-        assert _jit.kernel(double)(2.0) == 4.0
-        seconds.append(_jit.compile_seconds())
+        assert jit.kernel(double)(2.0) == 4.0
+        seconds.append(jit.compile_seconds())
     assert seconds[0] < seconds[1] == seconds[2]
 
 
 def test_the_clock_stands_still_while_something_compiles(now, monkeypatch):
-    compilation = _jit._Compilation()
-    monkeypatch.setattr(_jit, "_compilation", compilation)
+    compilation = jit._Compilation()
+    monkeypatch.setattr(jit, "_compilation", compilation)
     now.seconds = 1.0
     compilation.on_start(compiling())
     now.seconds = 1.5
     compilation.on_start(compiling())  # a function that the first one calls
-    assert _jit.compile_seconds() == 0.5
+    assert jit.compile_seconds() == 0.5
     compilation.on_end(None)
-    assert _jit.clock() == 1.0
+    assert jit.clock() == 1.0
     now.seconds = 1.75
     compilation.on_end(None)
     now.seconds = 2.0
-    assert _jit.clock() == 1.25
-    assert _jit.compile_seconds() == 0.75
+    assert jit.clock() == 1.25
+    assert jit.compile_seconds() == 0.75
 
 
 def test_long_compilations_are_announced_once(now, announced):
-    compilation = _jit._Compilation()
+    compilation = jit._Compilation()
     for start, end in ((0.0, 0.6), (0.7, 0.9), (1.0, 1.5), (2.0, 9.0), (15.0, 15.9), (16.0, 17.0)):
         now.seconds = start
         compilation.on_start(compiling(np.float32))
@@ -419,9 +420,9 @@ def test_long_compilations_are_announced_once(now, announced):
 
 
 def test_each_fit_announces_its_compilations(now, announced, monkeypatch):
-    compilation = _jit._Compilation()
+    compilation = jit._Compilation()
     for fit in (1, 2, 2):
-        monkeypatch.setattr(_jit, "newest", lambda fit=fit: fit)
+        monkeypatch.setattr(jit, "newest", lambda fit=fit: fit)
         compilation.on_start(compiling())
         now.seconds += 1.5
         compilation.tell_if_long()
@@ -430,7 +431,7 @@ def test_each_fit_announces_its_compilations(now, announced, monkeypatch):
 
 
 def test_short_compilations_are_not_announced(now, announced):
-    compilation = _jit._Compilation()
+    compilation = jit._Compilation()
     for start in (0.0, 10.0, 20.0):
         now.seconds = start
         compilation.on_start(compiling())
@@ -441,7 +442,7 @@ def test_short_compilations_are_not_announced(now, announced):
 
 
 def test_without_a_cache_nothing_is_promised(now, announced, no_cache):
-    compilation = _jit._Compilation()
+    compilation = jit._Compilation()
     compilation.on_start(compiling(int))
     now.seconds = 2.0
     with pytest.warns(CacheUnavailable):
@@ -450,8 +451,8 @@ def test_without_a_cache_nothing_is_promised(now, announced, no_cache):
 
 
 def test_code_of_others_is_not_announced(now, announced):
-    event, compilation = compiling(), _jit._Compilation()
-    event.data["dispatcher"] = _jit.numba.njit(double)
+    event, compilation = compiling(), jit._Compilation()
+    event.data["dispatcher"] = jit.numba.njit(double)
     compilation.on_start(event)
     now.seconds = 2.0
     compilation.tell_if_long()
@@ -459,21 +460,21 @@ def test_code_of_others_is_not_announced(now, announced):
 
 
 def test_the_compiler_tells_between_its_steps(monkeypatch, announced):
-    monkeypatch.setattr(_jit, "_LONG", 0.0)
-    monkeypatch.setattr(_jit._compilation, "_told", False)
+    monkeypatch.setattr(jit, "_LONG", 0.0)
+    monkeypatch.setattr(jit._compilation, "_told", False)
 
     def triple(x):
         return 3.0 * x[0]
 
-    assert _jit._dispatcher(triple)(np.ones(1)) == 3.0
+    assert jit._dispatcher(triple)(np.ones(1)) == 3.0
     assert announced == [" for float64, once on this machine"]
 
 
 def test_compiling_takes_nothing_of_the_time_limit(now):
     def compile_for_long(record):
-        _jit._compilation.on_start(compiling())
+        jit._compilation.on_start(compiling())
         now.seconds += 100.0
-        _jit._compilation.on_end(None)
+        jit._compilation.on_end(None)
 
     problem = Problem(Multiclass(3), np.eye(3), np.arange(3))
     result = solve(problem, tol=1e-6, time_limit=1.0, callbacks=[compile_for_long], random_state=0)
@@ -570,5 +571,5 @@ def test_data_that_compiled_code_cannot_read_are_explained():
 
 def test_errors_of_the_library_itself_stay_what_they_are():
     data = Problem(Multiclass(3), np.eye(3), np.arange(3)).data
-    with pytest.raises(_jit.NumbaError):
+    with pytest.raises(jit.NumbaError):
         data.kernel(make_prediction_losses)(None, None, None, np.empty(3))

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from taut._jit import kernel
-from taut._lanes import (
+from taut.compiled.jit import kernel
+from taut.compiled.lanes import (
     REGISTER,
     add,
     aligned_zeros,

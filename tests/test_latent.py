@@ -30,8 +30,8 @@ from taut import (
     StructuredSVM,
     check_structure,
 )
-from taut.alternation import LatentProblem, alternate
 from taut.errors import InvalidData, InvalidFile, NotConverged
+from taut.latent.alternation import LatentProblem, alternate
 from taut.structures import Bags
 from taut.structures.bags import best_instances, first_bags
 

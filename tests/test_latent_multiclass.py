@@ -16,7 +16,7 @@ from sklearn.exceptions import NotFittedError
 import taut
 from reference import latent_multiclass_blocks, primal, solve_qp
 from taut import LatentMulticlassSVM, MulticlassSVM, Status
-from taut._jit import specialise
+from taut.compiled.jit import specialise
 from taut.data import write_shards
 from taut.errors import InvalidData
 from taut.structures import LatentMulticlass, tree_cost

@@ -19,9 +19,9 @@ from taut import (
     solve,
 )
 from taut.data import Stream, write_shards
+from taut.duals.plane_steps import sampled_steps
+from taut.duals.planes import CAPACITY, N_PLANES, PlaneArrays
 from taut.errors import InvalidData, InvalidType, MissingOracle
-from taut.plane_steps import sampled_steps
-from taut.planes import CAPACITY, N_PLANES, PlaneArrays
 from taut.solvers import DualCoordinate, MultiSample, OnlineMultiSample
 from taut.structures import Multiclass, PairwiseRanking
 from test_online_cache import kind_of, part_of

@@ -4,8 +4,8 @@ import warnings
 
 import pytest
 
+from taut.console.notices import one_of_each_kind, warn, warn_once
 from taut.errors import CacheOverflow, NotConverged
-from taut.notices import one_of_each_kind, warn, warn_once
 
 
 @pytest.fixture

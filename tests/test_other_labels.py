@@ -13,7 +13,6 @@ from misuses.judge import Labels, Objective, judged
 from own_structures import CompiledTags, ListedTags, Tags, tagged
 from taut import BinarySVM, CompiledStructure, MulticlassSVM, Problem, Structure, StructuredSVM
 from taut.binding.audits import Auditor
-from taut.checksum import checksum
 from taut.data import Stream
 from taut.errors import InvalidData, InvalidStructure, NotConverged, UncertainLabels
 from taut.result import OVER_RETURNED, THE_OBJECTIVE
@@ -26,6 +25,7 @@ from taut.solvers import (
     OneSlack,
     Subgradient,
 )
+from taut.storage.checksum import checksum
 from taut.structures import Blocks
 
 SOLVERS = [DualCoordinate(), FrankWolfe(), MultiSample(), NSlack(), OneSlack(), Subgradient()]

@@ -17,9 +17,10 @@ from sklearn.preprocessing import StandardScaler
 import taut
 from own_structures import Tags
 from reference import multiclass_blocks
-from taut import digest, files, walk
-from taut.enclosure import Enclosure, Node, worst_between
 from taut.errors import InvalidData, InvalidFile, InvalidType, NotConverged
+from taut.paths import walk
+from taut.paths.enclosure import Enclosure, Node, worst_between
+from taut.storage import digest, files
 
 RNG = np.random.default_rng(0)
 X, Y = load_iris(return_X_y=True)

@@ -7,8 +7,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from cases import STRUCTURES, chain
 from reference import chain_blocks
 from taut import Problem, solve
-from taut.plane_steps import corrective_steps
-from taut.planes import (
+from taut.duals.plane_steps import corrective_steps
+from taut.duals.planes import (
     CAPACITY,
     N_PLANES,
     SLOT,

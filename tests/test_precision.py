@@ -10,10 +10,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import cases
 from reference import dual, primal
-from taut import Checkpoint, Problem, Status, solve, tuning
-from taut.loop import Run
+from taut import Checkpoint, Problem, Status, solve
 from taut.solvers import DualCoordinate
 from taut.structures import Chain, Multiclass, Scalar
+from taut.training import tuning
+from taut.training.loop import Run
 from test_solvers import assert_feasible, dual_point
 
 

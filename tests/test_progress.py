@@ -14,8 +14,8 @@ import pytest
 from rich.console import Console
 
 import taut
-from taut import progress
-from taut.progress import ProgressLine, WalkRecord, announce, progress_line, walk_line
+from taut.console import progress
+from taut.console.progress import ProgressLine, WalkRecord, announce, progress_line, walk_line
 
 
 def record(iteration=1, **changes):
@@ -342,5 +342,5 @@ def test_a_fork_while_a_thread_draws_leaves_no_lock():
 
 
 def test_importing_does_not_import_rich():
-    code = "import sys, taut.progress; sys.exit('rich' in sys.modules)"
+    code = "import sys, taut.console.progress; sys.exit('rich' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose
 
-from taut.quadratic import BoundedQuadratic, Quadratic
+from taut.spaces.quadratic import BoundedQuadratic, Quadratic
 
 N = 4
 NUMBERS = st.floats(-100.0, 100.0, width=32).map(float)

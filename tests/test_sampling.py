@@ -11,9 +11,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from cases import STRUCTURES, chain, long_if, tags
 from own_structures import CompiledTags, ListedCompiledTags, ListedTags, Tags
 from taut import Problem, Regularizer, check_structure
-from taut._jit import helper
-from taut._lanes import aligned_zeros
 from taut.binding import CompiledData, PythonData
+from taut.compiled.jit import helper
+from taut.compiled.lanes import aligned_zeros
 from taut.errors import InvalidData, InvalidStructure, MissingOracle
 from taut.sampling import AllLabels, Argmax, Diverse, Given, MBest, Own, Random, Top, as_sampler
 

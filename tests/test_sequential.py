@@ -22,8 +22,8 @@ from taut import (
     solve,
 )
 from taut.data import Stream, write_shards
+from taut.duals.plane_steps import sampled_steps
 from taut.errors import InvalidData
-from taut.plane_steps import sampled_steps
 from taut.sampling import Argmax
 from taut.solvers import (
     DualCoordinate,

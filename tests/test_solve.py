@@ -16,11 +16,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from cases import STRUCTURES
 from own_structures import Tags
-from taut import Checkpoint, Problem, Status, files, solve
+from taut import Checkpoint, Problem, Status, solve
 from taut.errors import InvalidData, InvalidFile
-from taut.loop import Run
 from taut.result import Certificate, History
 from taut.solvers import Candidate, DualCoordinate, PassEvent
+from taut.storage import files
+from taut.training.loop import Run
 
 # One structure for each form of the dual variables.
 FORMS = ["multiclass", "chain", "tags-inner", "tags-plain"]
@@ -458,7 +459,7 @@ def test_a_full_disk_is_told_of_once(one_problem, tmp_path, monkeypatch):
         tries.append(path)
         raise OSError("disk full")
 
-    monkeypatch.setattr("taut.files.write", fail)
+    monkeypatch.setattr("taut.storage.files.write", fail)
     with pytest.warns(RuntimeWarning, match=r"could not be written \(disk full\)") as caught:
         run(one_problem, checkpoint=Checkpoint(tmp_path / "run.taut", seconds=0.0), max_iter=5)
     assert len(tries) > 1

@@ -11,8 +11,8 @@ from scipy.optimize import nnls
 from cases import REACH, SOLVERS, STRUCTURES, names, pairs
 from reference import dual, primal, solve_qp
 from taut import Problem, Status, solve
+from taut.duals.planes import LABEL_SIZE, N_PLANES, SLOT, TEXT
 from taut.errors import InvalidData
-from taut.planes import LABEL_SIZE, N_PLANES, SLOT, TEXT
 from taut.solvers import DualCoordinate, _turns
 from taut.structures import Multiclass, Regression, Scalar
 from taut.structures._mean_laws import _means_of

@@ -14,9 +14,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 import cases
 from reference import dual, primal
 from taut import Problem, Status, solve
-from taut.planes import CAPACITY, LABEL_SIZE, N_PLANES, SLOT, SQUARE, TEXT, Planes
+from taut.duals import BlockDual, EnumeratedDual, base
+from taut.duals.planes import CAPACITY, LABEL_SIZE, N_PLANES, SLOT, SQUARE, TEXT, Planes
 from taut.solvers import DualCoordinate, _turns
-from taut.solvers._block_duals import BlockDual, EnumeratedDual, base
 from taut.structures import Chain
 from test_solvers import assert_feasible, dual_point
 

@@ -9,7 +9,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from taut.checkpoint import Checkpoint
     from taut.estimators import (
         BinarySVM,
         ChainSVM,
@@ -24,15 +23,16 @@ if TYPE_CHECKING:
         TreeSVM,
         load,
     )
-    from taut.path_validation import PathCV, path_cv
+    from taut.paths.path import Path, path
+    from taut.paths.validation import PathCV, path_cv
+    from taut.paths.walk import Point
     from taut.problem import Problem
-    from taut.regularization_path import Path, path
-    from taut.regularizer import Regularizer
     from taut.result import Certificate, History, Record, Result, Round, Rounds, Status
     from taut.solving import solve
+    from taut.spaces.regularizer import Regularizer
     from taut.streamed import StreamedProblem
     from taut.structures import CompiledStructure, LatentStructure, Structure, check_structure
-    from taut.walk import Point
+    from taut.training.checkpoint import Checkpoint
 
 __version__ = "0.1.0"
 
@@ -40,7 +40,7 @@ _HOME = {
     "BinarySVM": "estimators",
     "Certificate": "result",
     "ChainSVM": "estimators",
-    "Checkpoint": "checkpoint",
+    "Checkpoint": "training.checkpoint",
     "CompiledStructure": "structures",
     "GraphSVM": "estimators",
     "History": "result",
@@ -49,14 +49,14 @@ _HOME = {
     "LatentStructure": "structures",
     "LatentStructuredSVM": "estimators",
     "MulticlassSVM": "estimators",
-    "Path": "regularization_path",
-    "PathCV": "path_validation",
-    "Point": "walk",
+    "Path": "paths.path",
+    "PathCV": "paths.validation",
+    "Point": "paths.walk",
     "Problem": "problem",
     "RankSVM": "estimators",
     "Record": "result",
     "RegressionSVM": "estimators",
-    "Regularizer": "regularizer",
+    "Regularizer": "spaces.regularizer",
     "Result": "result",
     "Round": "result",
     "Rounds": "result",
@@ -67,8 +67,8 @@ _HOME = {
     "TreeSVM": "estimators",
     "check_structure": "structures",
     "load": "estimators",
-    "path": "regularization_path",
-    "path_cv": "path_validation",
+    "path": "paths.path",
+    "path_cv": "paths.validation",
     "solve": "solving",
 }
 

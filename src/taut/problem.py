@@ -4,7 +4,7 @@
     D(a) = sum_iy a_iy loss_i(y) - 1/2 |U|^2,   U = sum_iy a_iy psi_i(y),  a >= 0, sum_y a_iy <= C_i
 
 P(w) >= D(a) for every w and every feasible a. With a prior or bounds on w, 1/2 |w|^2 and 1/2 |U|^2
-are replaced by a regulariser and its conjugate (`taut.quadratic`).
+are replaced by a regulariser and its conjugate (`taut.spaces.quadratic`).
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from taut.binding import CompiledData, Findings, PythonData, bind
-from taut.checksum import arrays_in, checksum
 from taut.data.arrays import LARGEST
 from taut.data.weights import check_sample_weight
-from taut.digest import Digest, digest_of
 from taut.errors import InvalidData
-from taut.quadratic import Quadratic
-from taut.regularizer import Prior, Regularizer
+from taut.spaces.quadratic import Quadratic
+from taut.spaces.regularizer import Prior, Regularizer
+from taut.storage.checksum import arrays_in, checksum
+from taut.storage.digest import Digest, digest_of
 from taut.structures.base import CompiledStructure, Structure, is_users
 
 

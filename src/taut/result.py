@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple, Self, SupportsIndex, overload
 
 import numpy as np
 
-from taut.stored import check_types, require
+from taut.storage.stored import check_types, require
 
 #: What a certificate is about unless it says otherwise.
 THE_OBJECTIVE = "the objective"
@@ -344,7 +344,7 @@ class DualPoint(NamedTuple):
 
 @dataclass(frozen=True)
 class Result:
-    """The outcome of `taut.loop`.
+    """The outcome of `taut.training.loop`.
 
     Attributes
     ----------

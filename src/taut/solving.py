@@ -10,16 +10,16 @@ from contextlib import ExitStack
 import numpy as np
 
 from taut.binding import spot_check
-from taut.checkpoint import Checkpoint, CheckpointFile, Fingerprint
-from taut.digest import LEAVE_OUT, digest_of
+from taut.console.interrupts import closing_all
+from taut.console.progress import looks_on
 from taut.errors import InvalidData
-from taut.interrupts import closing_all
-from taut.loop import DIGEST, Callback, Run
 from taut.problem import Belonging, Problem
-from taut.progress import looks_on
 from taut.result import Result
 from taut.solvers import DualCoordinate, OnlineCache, Solver
 from taut.solvers.base import Arrays
+from taut.storage.digest import LEAVE_OUT, digest_of
+from taut.training.checkpoint import Checkpoint, CheckpointFile, Fingerprint
+from taut.training.loop import DIGEST, Callback, Run
 
 
 def solve(

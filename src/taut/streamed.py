@@ -13,10 +13,10 @@ from taut.binding import CompiledData, Findings, PythonData, Room, bind
 from taut.data.chunks import Chunk
 from taut.data.held import Held, as_chunk
 from taut.data.source import Source
-from taut.digest import Digest, digest_of
 from taut.errors import InvalidData
 from taut.problem import Belonging, Problem, check_block_weight, check_factor
-from taut.regularizer import Prior, Regularizer
+from taut.spaces.regularizer import Prior, Regularizer
+from taut.storage.digest import Digest, digest_of
 from taut.structures.base import CompiledStructure, Structure
 
 Recode = Callable[[Chunk], Chunk]

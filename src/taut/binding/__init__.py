@@ -18,7 +18,7 @@ from taut.binding.plain import PythonData, plain
 from taut.binding.spot_check import spot_check
 from taut.binding.threads import in_threads
 from taut.errors import InvalidData
-from taut.regularizer import Prior, Regularizer
+from taut.spaces.regularizer import Prior, Regularizer
 from taut.structures.base import CompiledStructure, Structure
 
 __all__ = [

@@ -11,8 +11,6 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from taut._jit import specialise
-from taut._lanes import aligned_zeros
 from taut.binding.kernels import (
     make_argmaxes,
     make_audit,
@@ -30,6 +28,8 @@ from taut.binding.other_labels import (
     worse,
 )
 from taut.binding.witness import audited
+from taut.compiled.jit import specialise
+from taut.compiled.lanes import aligned_zeros
 from taut.errors import InvalidStructure
 from taut.structures.base import Oracles
 

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from taut._jit import specialise
-from taut._lanes import aligned_zeros
 from taut.binding.audits import Auditor
 from taut.binding.kernels import (
     make_argmaxes,
@@ -21,11 +19,13 @@ from taut.binding.kernels import (
 )
 from taut.binding.other_labels import Findings
 from taut.binding.threads import in_threads, numbered_ranges
+from taut.compiled.jit import specialise
+from taut.compiled.lanes import aligned_zeros
 from taut.errors import InvalidStructure, MissingOracle
-from taut.inner_products import ProductRoom
-from taut.m_best import best_labels, candidates
-from taut.marginals import check_temperature, position_marginals, truth_log_likelihoods
-from taut.regularizer import FEW_LABELS, Prior, Regularizer, curvature_rises, through_scaling
+from taut.inference.m_best import best_labels, candidates
+from taut.inference.marginals import check_temperature, position_marginals, truth_log_likelihoods
+from taut.spaces.inner_products import ProductRoom
+from taut.spaces.regularizer import FEW_LABELS, Prior, Regularizer, curvature_rises, through_scaling
 from taut.spaces.scaling import ScaledSpace
 from taut.structures.base import Blocks, CompiledStructure, Oracles, is_users
 

@@ -1,10 +1,10 @@
-"""Loops over blocks, built around the oracles of a structure and compiled (`_jit.specialise`)."""
+"""Loops over blocks, built around the oracles of a structure and compiled (`taut.compiled.jit.specialise`)."""
 
 from __future__ import annotations
 
 import math
 
-from taut.inner_products import inner_products
+from taut.spaces.inner_products import inner_products
 
 _DOUBT = 1e-6  # relative difference of values that must be equal, beyond which one is wrong
 

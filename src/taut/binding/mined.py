@@ -14,12 +14,12 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
-from taut._jit import kernel, specialise
-from taut._lanes import aligned_zeros
 from taut.binding.compiled import CompiledData
 from taut.binding.plain import PythonData
-from taut.planes import ranges
-from taut.stored import Stored, check, require
+from taut.compiled.jit import kernel, specialise
+from taut.compiled.lanes import aligned_zeros
+from taut.data.arrays import ranges
+from taut.storage.stored import Stored, check, require
 from taut.structures._mined import LOSS, SQUARE, Mined, MinedData, pair_of
 from taut.structures.scalar import Scalar
 

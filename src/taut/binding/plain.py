@@ -20,10 +20,10 @@ from taut.binding.other_labels import (
     worse,
 )
 from taut.binding.witness import Witness, audited
-from taut.checksum import arrays_in
 from taut.data.arrays import LARGEST
 from taut.errors import InvalidData, InvalidStructure
-from taut.regularizer import Prior, Regularizer
+from taut.spaces.regularizer import Prior, Regularizer
+from taut.storage.checksum import arrays_in
 from taut.structures._examples import same
 from taut.structures.base import Structure, bounded_argmax, is_users
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
 from taut.errors import InvalidData, InvalidType
-from taut.stored import LARGEST, largest
+from taut.storage.stored import LARGEST, largest
 
 __all__ = [
     "LARGEST",
@@ -421,6 +421,14 @@ def as_offsets(lengths: ArrayLike | None, n_rows: int, name: str = "X") -> np.nd
 def offsets_of(sizes: ArrayLike) -> np.ndarray:
     """Where each of some runs of these sizes begins, and the last one ends."""
     return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+
+
+def ranges(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """All positions starts[i], ..., starts[i] + sizes[i] - 1, one range after the other."""
+    if len(sizes) == 0:
+        return np.empty(0, dtype=np.int64)
+    ends = np.cumsum(sizes)
+    return np.arange(ends[-1]) + np.repeat(starts - ends + sizes, sizes)
 
 
 def show(value: Any) -> str:

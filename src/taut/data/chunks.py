@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike
 
 from taut.data.arrays import Checked, Matrix, offsets_of
 from taut.data.memory import size_of
-from taut.digest import Digest
 from taut.errors import InvalidData
-from taut.stored import Stored, check, check_size, require
+from taut.storage.digest import Digest
+from taut.storage.stored import Stored, check, check_size, require
 
 __all__ = ["Chunk", "as_csr", "check_columns", "concatenate", "from_columns", "stack"]
 

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from taut import files
 from taut.data.arrays import MAX_FEATURES
-from taut.stored import require
+from taut.storage import files
+from taut.storage.stored import require
 
 __all__ = [
     "FORMAT",

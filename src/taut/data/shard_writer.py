@@ -15,7 +15,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from taut import files
 from taut.data.arrays import as_matrix, as_offsets, as_sequences, check_finite, offsets_of
 from taut.data.chunks import Chunk
 from taut.data.memory import as_bytes
@@ -26,6 +25,7 @@ from taut.data.source import Source
 from taut.data.targets import Vocabulary, as_targets, kind_of
 from taut.data.weights import check_sample_weight, per_block
 from taut.errors import InvalidData, InvalidType
+from taut.storage import files
 
 __all__ = ["write_shards"]
 

@@ -12,7 +12,6 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import ArrayLike
 
-from taut import files
 from taut.data.chunks import Chunk, check_columns, from_columns, stack
 from taut.data.labels import sort_classes
 from taut.data.shard_format import (
@@ -28,7 +27,8 @@ from taut.data.shard_format import (
 from taut.data.source import Source, read_ahead
 from taut.data.targets import find_classes
 from taut.errors import InvalidData
-from taut.stored import Stored, check, require
+from taut.storage import files
+from taut.storage.stored import Stored, check, require
 
 __all__ = ["Shards", "open_shards"]
 

@@ -16,8 +16,8 @@ from taut.data.labels import class_index
 from taut.data.parts import KINDS, Parts, split
 from taut.data.source import Source, read_ahead
 from taut.data.targets import find_classes
-from taut.digest import LEAVE_OUT, Digest
 from taut.errors import InvalidData, InvalidType
+from taut.storage.digest import LEAVE_OUT, Digest
 
 __all__ = ["Stream"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from taut import files
 from taut.errors import InvalidData, InvalidFile
 from taut.estimators import storage
 from taut.estimators.base import StructuralEstimator
@@ -17,6 +16,7 @@ from taut.estimators.ranking import RankSVM
 from taut.estimators.regression import RegressionSVM
 from taut.estimators.sequences import ChainSVM
 from taut.estimators.structured import HasStructure, StructuredSVM
+from taut.storage import files
 
 ESTIMATORS: dict[str, type[StructuralEstimator]] = {
     estimator.__name__: estimator

@@ -9,7 +9,6 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from taut.alternation import LatentProblem, LatentResult, StreamedLatentProblem, alternate
 from taut.binding import complete
 from taut.checks import check_number
 from taut.data.arrays import Checked, Matrix, as_matrix, as_sequences, holds_sequences
@@ -21,6 +20,7 @@ from taut.errors import InvalidData
 from taut.estimators.base import columns_of, estimator
 from taut.estimators.classification import LinearClassifier
 from taut.estimators.online import Answers, OnlineEstimator
+from taut.latent.alternation import LatentProblem, LatentResult, StreamedLatentProblem, alternate
 from taut.structures.bags import STARTS, first_bags
 from taut.structures.base import as_stacked
 

@@ -14,18 +14,18 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from taut.checkpoint import Checkpoint
 from taut.checks import check_flag, check_number
+from taut.console.notices import warn, warn_once
+from taut.console.progress import progress_line
 from taut.data.arrays import Matrix, as_matrix
 from taut.errors import InvalidData, InvalidType, NotConverged, UncertainLabels
 from taut.estimators import storage
 from taut.estimators.priors import CoefRegularizer
-from taut.notices import warn, warn_once
 from taut.problem import Problem
-from taut.progress import progress_line
 from taut.result import OVER_RETURNED, DualPoint, Record, Status
 from taut.solvers import SOLVERS, Solver
 from taut.solving import belonging_of, solve
+from taut.training.checkpoint import Checkpoint
 
 _KEPT = ("_state", "_online", "_end")  # what a fit may leave beside its fitted attributes
 _NEGLIGIBLE = 1e-8  # relative gap up to which it does not matter that there is none smaller

@@ -14,7 +14,7 @@ from taut.binding import CompiledData
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
 from taut.estimators.base import StructuralEstimator
-from taut.temperature import likeliest_temperature
+from taut.inference.temperature import likeliest_temperature
 
 
 class LabelDistribution(StructuralEstimator):

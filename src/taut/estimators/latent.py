@@ -7,7 +7,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from taut.alternation import LatentProblem, StreamedLatentProblem
 from taut.binding import complete
 from taut.data.chunks import Chunk
 from taut.data.source import Source
@@ -16,6 +15,7 @@ from taut.estimators.alternating import Alternating, BagClassifier
 from taut.estimators.base import estimator
 from taut.estimators.online import takes_sources
 from taut.estimators.structured import StructuredSVM
+from taut.latent.alternation import LatentProblem, StreamedLatentProblem
 from taut.structures import Bags
 from taut.structures.bags import best_instances
 

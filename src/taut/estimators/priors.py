@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 
 from taut.data.arrays import as_numbers
 from taut.errors import InvalidData
-from taut.regularizer import Prior, Regularizer
+from taut.spaces.regularizer import Prior, Regularizer
 
 
 class CoefRegularizer(Regularizer):

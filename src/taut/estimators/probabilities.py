@@ -20,11 +20,11 @@ from taut.estimators.base import estimator
 from taut.estimators.distributions import LabelDistribution
 from taut.estimators.linear import LinearEstimator
 from taut.estimators.online import Plan, takes_sources
-from taut.marginals import check_temperature
+from taut.inference.marginals import check_temperature
+from taut.inference.temperature import likeliest_temperature
 from taut.result import Status
 from taut.streamed import StreamedProblem
 from taut.structures import Multiclass
-from taut.temperature import likeliest_temperature
 
 
 @estimator

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from taut import files
 from taut.errors import InvalidFile, InvalidType
 from taut.result import Certificate, History, Rounds
 from taut.solvers import SOLVERS, Solver
-from taut.stored import LOOSE_TYPES, check_size, check_types, require
+from taut.storage import files
+from taut.storage.stored import LOOSE_TYPES, check_size, check_types, require
 
 KIND = "model"
 _NOT_SAVED = ("callbacks", "checkpoint", "structure")

@@ -7,15 +7,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from taut._jit import helper
 from taut.binding import CompiledData, PythonData
-from taut.label_rows import copy, is_among, same
+from taut.compiled.jit import helper
+from taut.compiled.label_rows import copy, is_among, same
+from taut.compiled.xorshift import below, scrambled, stepped
 from taut.sampling._planes import distinct
 from taut.sampling.base import ALL_LABELS, EITHER, finds_best, lists_labels, missing
 from taut.sampling.listed import Top
 from taut.sampling.m_best import MBest
 from taut.structures.base import bounded_argmax
-from taut.xorshift import below, scrambled, stepped
 
 
 class PositionRoom(NamedTuple):

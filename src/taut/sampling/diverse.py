@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from taut._jit import helper, kernel
-from taut._lanes import aligned_zeros
 from taut.binding import CompiledData, Room
+from taut.compiled.jit import helper, kernel
+from taut.compiled.label_rows import copy
+from taut.compiled.lanes import aligned_zeros
 from taut.errors import InvalidData
-from taut.inner_products import ProductRoom, inner_products
-from taut.label_rows import copy
 from taut.sampling._planes import distinct
 from taut.sampling.base import EITHER, Data, Sampler, finds_best, lists_labels, missing
 from taut.sampling.listed import Top
 from taut.sampling.m_best import MBest
+from taut.spaces.inner_products import ProductRoom, inner_products
 
 _CHOSEN = 2.0  # no cosine
 _NOTHING = 1e-30

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from taut._jit import helper
 from taut.binding import PythonData
-from taut.label_rows import copy, same
+from taut.compiled.jit import helper
+from taut.compiled.label_rows import copy, same
 from taut.sampling._planes import distinct
 from taut.sampling.base import ALL_LABELS, Sampler, lists_labels, missing
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from taut.binding import PythonData
-from taut.label_rows import copy, same
-from taut.m_best import Candidates, best_of_block, candidates
+from taut.compiled.label_rows import copy, same
+from taut.inference.m_best import Candidates, best_of_block, candidates
 from taut.sampling._planes import led_by_argmax
 from taut.sampling.base import BEST_LABELS, Sampler, finds_best, missing
 

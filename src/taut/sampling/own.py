@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from taut._jit import helper
+from taut.compiled.jit import helper
 from taut.sampling._planes import led_by_argmax
 from taut.sampling.base import OWN_SAMPLE, Sampler, has_sample, missing
 

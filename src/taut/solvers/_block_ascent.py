@@ -2,7 +2,7 @@
 
 Which blocks are visited, in which order, and what their gaps say about when to come back: the same
 for all solvers that ascend by blocks. They differ in the form of their dual variables and in what a
-visit does (`taut.solvers._block_duals`).
+visit does (`taut.duals`).
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from taut._jit import kernel
-from taut._lanes import aligned_zeros
 from taut.binding import CompiledData, PythonData
+from taut.compiled.jit import kernel
+from taut.compiled.lanes import aligned_zeros
+from taut.duals import BlockDual
 from taut.errors import InvalidData
 from taut.problem import Problem
-from taut.solvers._block_duals import BlockDual
 from taut.solvers._turns import Pace, shuffle
 from taut.solvers.base import (
     Arrays,
@@ -28,7 +28,7 @@ from taut.solvers.base import (
     PassReport,
     Solver,
 )
-from taut.stored import Stored, check, require, vector
+from taut.storage.stored import Stored, check, require, vector
 
 _NEVER = 2**62  # a pass that does not come
 _LONGEST = 2**48  # more passes than any run has

@@ -13,16 +13,16 @@ from contextlib import closing
 
 import numpy as np
 
+from taut.console.notices import warn_once
 from taut.data.chunks import Chunk, check_columns, concatenate, from_columns
 from taut.data.memory import return_freed_memory
 from taut.errors import CacheOverflow, InvalidContent, InvalidData
-from taut.notices import warn_once
 from taut.solvers._block_ascent import CoordinateState
 from taut.solvers._budget import Budget, resting_size
 from taut.solvers._segment import Segment
 from taut.solvers.base import Arrays, DualState
 from taut.solvers.dual_coordinate import DualCoordinate
-from taut.stored import Stored, check, require, vector
+from taut.storage.stored import Stored, check, require, vector
 from taut.streamed import Part, StreamedProblem
 
 _ROUNDING = 1e-6  # relative, of sums that are made again

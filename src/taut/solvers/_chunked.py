@@ -12,7 +12,7 @@ from taut.data.chunks import Chunk
 from taut.errors import InvalidData
 from taut.solvers._block_ascent import BlockAscent, CoordinateState, draw_seed
 from taut.solvers.base import Arrays, Candidate, DualState, KeepGoing, PassEvent, PassReport
-from taut.stored import Stored, check, require, vector
+from taut.storage.stored import Stored, check, require, vector
 from taut.streamed import Part, StreamedProblem
 
 

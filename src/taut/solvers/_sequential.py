@@ -28,8 +28,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from taut._lanes import aligned_zeros
 from taut.binding import CompiledData, PythonData
+from taut.compiled.lanes import aligned_zeros
 from taut.problem import Problem
 from taut.sampling import Argmax, Sampler
 from taut.solvers._sequential_state import PartData, SequentialState, Turn

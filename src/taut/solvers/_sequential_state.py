@@ -7,15 +7,15 @@ from collections.abc import Generator
 
 import numpy as np
 
-from taut._jit import kernel
-from taut._lanes import aligned_zeros
 from taut.binding import CompiledData, PythonData
+from taut.compiled.jit import kernel
+from taut.compiled.lanes import aligned_zeros
 from taut.errors import InvalidData
 from taut.problem import Problem
 from taut.solvers._turns import Pace
 from taut.solvers._visitors import LOSS, Visitor
 from taut.solvers.base import DualState
-from taut.stored import Stored, check, require
+from taut.storage.stored import Stored, check, require
 from taut.streamed import StreamedProblem
 
 _ROUNDING = 1e-9

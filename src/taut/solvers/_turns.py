@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from taut._jit import kernel
+from taut.compiled.jit import kernel
+from taut.compiled.xorshift import below, stepped
 from taut.solvers.base import KeepGoing
-from taut.xorshift import below, stepped
 
 _SECONDS_BETWEEN_QUESTIONS = 0.1
 

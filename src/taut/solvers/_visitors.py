@@ -18,17 +18,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from taut._jit import helper, kernel
-from taut._lanes import aligned_zeros
 from taut.binding import CompiledData, PythonData
-from taut.inner_products import ProductRoom, inner_products
-from taut.planes import N_PLANES, gram_of, one_block
+from taut.compiled.jit import helper, kernel
+from taut.compiled.lanes import aligned_zeros
+from taut.compiled.xorshift import scrambled
+from taut.duals.base import select
+from taut.duals.enumerated import find_truths
+from taut.duals.planes import N_PLANES, gram_of, one_block
+from taut.duals.python import sampled_planes
 from taut.sampling import Sampler
-from taut.solvers._block_duals.base import select
-from taut.solvers._block_duals.enumerated import find_truths
-from taut.solvers._block_duals.python import sampled_planes
+from taut.spaces.inner_products import ProductRoom, inner_products
 from taut.spaces.scaling import rise_of
-from taut.xorshift import scrambled
 
 _AHEAD = 2  # visits between asking for a block's data and using them
 
@@ -37,7 +37,7 @@ LOSS, HINGE, STEPS = range(3)
 
 
 class Step(NamedTuple):
-    """How weight moves away from the truth: a function of the form of `taut.plane_steps`.
+    """How weight moves away from the truth: a function of the form of `taut.duals.plane_steps`.
 
     It sees one block whose plane 0, the truth, has all weight, and the others in the order of the
     sampler. `uses_gram` tells whether it needs their Gram matrix.

@@ -1,6 +1,6 @@
 """What a contributor writes: a solver makes a state, improves it pass by pass, and reads its dual.
 
-The loop around it, stopping, certificates, logging and checkpoints are in `taut.loop`.
+The loop around it, stopping, certificates, logging and checkpoints are in `taut.training.loop`.
 """
 
 from __future__ import annotations
@@ -116,8 +116,8 @@ class PassReport:
 class DualState(ABC):
     """A feasible dual point with its w; solvers subclass it.
 
-    The loop places w before the first pass and may move it between passes (`taut.centre`), so
-    solvers must take w as it is. With a prior or bounds it is the v of `taut.quadratic`.
+    The loop places w before the first pass and may move it between passes (`taut.training.centre`), so
+    solvers must take w as it is. With a prior or bounds it is the v of `taut.spaces.quadratic`.
     """
 
     w: np.ndarray
@@ -185,7 +185,7 @@ class Solver(ABC, Generic[State]):
     Attributes
     ----------
     recentring : float or "auto"
-        Strength of the moving centre (`taut.centre`) that this solver wants from the loop; 0 for
+        Strength of the moving centre (`taut.training.centre`) that this solver wants from the loop; 0 for
         solvers that do not ascend the dual by blocks.
     can_be_fed : bool
         Whether it goes on with data that come in later and are gone afterwards, as of

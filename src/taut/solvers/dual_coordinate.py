@@ -8,10 +8,10 @@ from typing import ClassVar
 import numpy as np
 
 from taut.binding import CompiledData, PythonData
+from taut.duals import BlockDual, EnumeratedDual, LabelledDual, PythonDual
+from taut.duals.plane_steps import corrective_steps
 from taut.errors import InvalidData
-from taut.plane_steps import corrective_steps
 from taut.solvers._block_ascent import BlockAscent
-from taut.solvers._block_duals import BlockDual, EnumeratedDual, LabelledDual, PythonDual
 
 
 @dataclass

@@ -8,10 +8,10 @@ from typing import ClassVar
 import numpy as np
 
 from taut.binding import CompiledData, PythonData
+from taut.duals import BatchMarginalDual, BlockDual, LabelledDual, PythonDual
+from taut.duals.plane_steps import away_step, corrective_steps, toward_step
 from taut.errors import InvalidData, MissingOracle
-from taut.plane_steps import away_step, corrective_steps, toward_step
 from taut.solvers._block_ascent import BlockAscent
-from taut.solvers._block_duals import BatchMarginalDual, BlockDual, LabelledDual, PythonDual
 
 _VARIANTS = {"plain": toward_step, "away": away_step, "pairwise": corrective_steps}
 

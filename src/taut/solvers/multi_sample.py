@@ -7,18 +7,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from taut._lanes import aligned_zeros
 from taut.binding import CompiledData, PythonData
-from taut.plane_steps import sampled_steps
-from taut.problem import Problem
-from taut.solvers._block_ascent import BlockAscent
-from taut.solvers._block_duals import (
+from taut.compiled.lanes import aligned_zeros
+from taut.duals import (
     BlockDual,
     EnumeratedDual,
     LabelledDual,
     MergedDual,
     PythonDual,
 )
+from taut.duals.plane_steps import sampled_steps
+from taut.problem import Problem
+from taut.solvers._block_ascent import BlockAscent
 from taut.solvers._chunked import ChunkedState
 from taut.solvers._several_labels import SeveralLabels
 from taut.solvers.base import KeepGoing, PassReport

@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
 from taut.binding import CompiledData, PythonData
-from taut.plane_steps import sampled_steps
+from taut.duals.plane_steps import sampled_steps
 from taut.solvers._sequential import Sequential
 from taut.solvers._sequential_state import SequentialState
 from taut.solvers._several_labels import SeveralLabels

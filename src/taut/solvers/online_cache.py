@@ -10,8 +10,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from taut._lanes import aligned_zeros
 from taut.checks import check_number
+from taut.compiled.lanes import aligned_zeros
 from taut.data.chunks import Chunk
 from taut.data.memory import as_bytes, return_large_arrays
 from taut.errors import InvalidData

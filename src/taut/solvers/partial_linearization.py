@@ -8,9 +8,9 @@ from typing import ClassVar
 import numpy as np
 
 from taut.binding import CompiledData, PythonData
+from taut.duals import BatchMarginalDual, BlockDual, MarginalDual
 from taut.errors import InvalidData
 from taut.solvers._block_ascent import BlockAscent
-from taut.solvers._block_duals import BatchMarginalDual, BlockDual, MarginalDual
 from taut.solvers.frank_wolfe import FrankWolfe, check_update, with_means
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from taut._jit import specialise
+from taut.compiled.jit import specialise
 from taut.errors import InvalidData
 from taut.structures._examples import PRECISION, Candidates, Example, Guarded
 from taut.structures._mean_laws import check_means

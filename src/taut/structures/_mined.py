@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from taut._jit import helper, view
+from taut.compiled.jit import helper, view
 from taut.structures.base import Blocks, CompiledStructure, Oracles
 from taut.structures.scalar import step_of_one
 

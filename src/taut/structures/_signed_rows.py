@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from taut._jit import helper
-from taut._lanes import prefetch
-from taut._linalg import add_row, as_rows, n_rows, prefetch_rows, row_dot, squared_norms, touch_rows
+from taut.compiled.jit import helper
+from taut.compiled.lanes import prefetch
+from taut.compiled.rows import add_row, as_rows, n_rows, prefetch_rows, row_dot, squared_norms
 from taut.data.arrays import as_matrix
 from taut.spaces.scaling import act
+from taut.spaces.touching import touch_rows
 from taut.structures.base import Blocks, CompiledStructure
 
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from taut._jit import helper
-from taut._linalg import (
+from taut.compiled.jit import helper
+from taut.compiled.rows import (
     Rows,
     add_row,
     as_rows,
@@ -18,11 +18,11 @@ from taut._linalg import (
     row_dot,
     row_inner,
     squared_norms,
-    touch_rows,
 )
 from taut.data.arrays import Checked, Matrix, as_matrix
 from taut.errors import InvalidData
 from taut.spaces.scaling import act
+from taut.spaces.touching import touch_rows
 from taut.structures.base import Blocks, CompiledStructure, as_stacked
 
 STARTS = ("mean", "first", "random")

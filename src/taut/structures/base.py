@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from taut._lanes import aligned_zeros
+from taut.compiled.lanes import aligned_zeros
 from taut.data.arrays import Matrix, as_matrix
 from taut.errors import InvalidData, InvalidStructure
 from taut.result import THE_OBJECTIVE
@@ -440,7 +440,7 @@ class CompiledStructure(ABC):
 
     @property
     def oracles(self) -> Oracles:
-        """All oracles, as plain functions for `taut._jit.specialise`."""
+        """All oracles, as plain functions for `taut.compiled.jit.specialise`."""
         found: dict[str, Any] = {name: getattr(self, name, None) for name in Oracles._fields}
         for name, function in found.items():
             if function is None and name not in Oracles._field_defaults:

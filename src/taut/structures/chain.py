@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from taut._jit import kernel
-from taut._lanes import load, store, stride_of, width, zeros
-from taut._linalg import (
+from taut.compiled.jit import kernel
+from taut.compiled.lanes import load, store, stride_of, width, zeros
+from taut.compiled.rows import (
     Rows,
     add_outer,
     as_rows,
@@ -16,11 +16,11 @@ from taut._linalg import (
     row_inner,
     row_times,
     summed_norms,
-    touch_rows,
 )
+from taut.inference import chain_means as means
+from taut.inference.viterbi import max_plus
 from taut.spaces.scaling import act
-from taut.structures import _chain_means as means
-from taut.structures._viterbi import max_plus
+from taut.spaces.touching import touch_rows
 from taut.structures.base import Blocks, CompiledStructure, as_codes, as_stacked
 
 

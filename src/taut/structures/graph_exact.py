@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from taut._jit import helper
-from taut._linalg import Rows, add_row, as_rows, prefetch_rows, row_dot, summed_norms
+from taut.compiled.jit import helper
+from taut.compiled.rows import Rows, add_row, as_rows, prefetch_rows, row_dot, summed_norms
 from taut.data.arrays import offsets_of
 from taut.data.graphs import Graphs, as_graphs
-from taut.structures._cliques import condition, condition_again, join, maximise, row_of
-from taut.structures._junction import Junctions, junction_trees
+from taut.inference.cliques import condition, condition_again, join, maximise, row_of
+from taut.inference.junction import Junctions, junction_trees
 from taut.structures._pairs import as_node_codes, tie_table
 from taut.structures.base import Blocks, CompiledStructure
 

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from taut._jit import helper
-from taut._lanes import exponential, load, store, stride_of, width, zeros
-from taut._linalg import (
+from taut.compiled.jit import helper
+from taut.compiled.lanes import exponential, load, store, stride_of, width, zeros
+from taut.compiled.rows import (
     Rows,
     add_full_outer,
     add_outer,
@@ -17,12 +17,12 @@ from taut._linalg import (
     row_inner,
     row_times,
     squared_norms,
-    touch_rows,
 )
 from taut.data.costs import as_cost
 from taut.errors import InvalidData
+from taut.inference.means import least_of
 from taut.spaces.scaling import act
-from taut.structures._means import least_of
+from taut.spaces.touching import touch_rows
 from taut.structures.base import Blocks, CompiledStructure, as_codes, as_stacked
 
 _NEVER = -1e4  # a logarithm: no number's

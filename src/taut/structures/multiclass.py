@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from taut._jit import helper, kernel
-from taut._lanes import stride_of
-from taut._linalg import (
+from taut.compiled.jit import helper, kernel
+from taut.compiled.lanes import stride_of
+from taut.compiled.rows import (
     add_full_outer,
     add_outer,
     as_rows,
@@ -16,12 +16,12 @@ from taut._linalg import (
     prefetch_rows,
     row_times,
     squared_norms,
-    touch_rows,
 )
 from taut.data.arrays import as_matrix
 from taut.data.costs import as_cost
+from taut.inference.means import least_of
 from taut.spaces.scaling import act
-from taut.structures._means import least_of
+from taut.spaces.touching import touch_rows
 from taut.structures.base import Blocks, CompiledStructure, as_codes
 
 _NOTHING = 1e-13  # of a block's weight: a gap that rounding explains

@@ -6,16 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from taut._jit import helper
-from taut._linalg import (
-    Rows,
-    add_row,
-    as_rows,
-    prefetch_rows,
-    row_dot,
-    summed_norms,
-    touch_rows,
-)
+from taut.compiled.jit import helper
+from taut.compiled.rows import Rows, add_row, as_rows, prefetch_rows, row_dot, summed_norms
 from taut.data.arrays import Matrix
 from taut.data.queries import (
     Queries,
@@ -27,6 +19,7 @@ from taut.data.queries import (
     shared_worth,
 )
 from taut.errors import InvalidData
+from taut.spaces.touching import touch_rows
 from taut.structures.base import Blocks, CompiledStructure, as_stacked
 
 _MOST_PAIRS = 2**31 - 1

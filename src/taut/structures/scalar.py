@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from taut._jit import helper
+from taut.compiled.jit import helper
 from taut.errors import InvalidData
 from taut.structures._signed_rows import SignedRows, subtract
 

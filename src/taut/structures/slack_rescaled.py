@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from taut._jit import helper
+from taut.compiled.jit import helper
 from taut.errors import InvalidStructure
 from taut.structures.base import Blocks, CompiledStructure, Oracles, Structure
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from taut.data.graphs import Graphs
 from taut.errors import InvalidData
-from taut.structures._junction import Junctions
+from taut.inference.junction import Junctions
 from taut.structures.graph_exact import ExactGraph
 
 

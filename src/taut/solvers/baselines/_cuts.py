@@ -11,7 +11,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from taut.stored import Stored, check, check_totals, require
+from taut.storage.stored import Stored, check, check_totals, require
 
 Arrays = dict[str, np.ndarray]
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from taut._jit import helper, kernel
+from taut.compiled.jit import helper, kernel
 
 _RIDGE = 1e-12  # beside the largest squared length: well above what rounding does to the factor
 _NOTHING = 1e-15  # of a value: a gain that rounding explains

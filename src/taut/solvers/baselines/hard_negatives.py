@@ -7,14 +7,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from taut._lanes import aligned_zeros
 from taut.binding import MinedLabels, nothing_mined
+from taut.compiled.lanes import aligned_zeros
 from taut.errors import InvalidData
 from taut.problem import Problem
 from taut.solvers._block_ascent import USED_UP, CoordinateState, check_in_memory
 from taut.solvers.base import Arrays, DualState, KeepGoing, PassEvent, PassReport, Solver
 from taut.solvers.dual_coordinate import DualCoordinate
-from taut.stored import Stored, check, check_totals, vector
+from taut.storage.stored import Stored, check, check_totals, vector
 
 
 class MiningState(DualState):

@@ -8,11 +8,11 @@ from typing import ClassVar
 import numpy as np
 
 from taut.binding import CompiledData, PythonData
+from taut.duals import BlockDual, LabelledDual, PythonDual
+from taut.duals.plane_steps import corrective_steps
 from taut.errors import InvalidData
-from taut.plane_steps import corrective_steps
 from taut.problem import Problem
 from taut.solvers._block_ascent import BlockAscent, CoordinateState, Sweep, draw_seed
-from taut.solvers._block_duals import BlockDual, LabelledDual, PythonDual
 from taut.solvers.base import KeepGoing, PassReport
 
 _STEPS = 6  # between pairs of a block's planes, in one sweep

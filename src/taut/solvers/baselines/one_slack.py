@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from taut._lanes import aligned_zeros
+from taut.compiled.lanes import aligned_zeros
 from taut.errors import InvalidData
 from taut.problem import Problem
 from taut.solvers._turns import Pace
@@ -24,7 +24,7 @@ from taut.solvers.base import (
 )
 from taut.solvers.baselines._cuts import Cuts
 from taut.solvers.baselines._simplex_qp import best_weights
-from taut.stored import Stored, check
+from taut.storage.stored import Stored, check
 
 _ROUNDS = 50  # QPs in a row, where bounds make the dual no quadratic
 _LITTLE = 0.01  # of what is left to gain: rounds that gain less would never get there

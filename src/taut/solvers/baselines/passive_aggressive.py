@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from taut.plane_steps import toward_step
+from taut.duals.plane_steps import toward_step
 from taut.solvers._sequential import Sequential
 from taut.solvers._visitors import Step
 

@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from taut._jit import kernel
 from taut.binding import CompiledData, PythonData
+from taut.compiled.jit import kernel
+from taut.duals.planes import N_PLANES
 from taut.errors import InvalidData
-from taut.planes import N_PLANES
 from taut.problem import Problem
 from taut.sampling import Argmax, Sampler
 from taut.solvers._sequential import Sequential

@@ -8,9 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from taut._jit import kernel
+from taut.compiled.jit import kernel
+from taut.duals.planes import N_PLANES
 from taut.errors import InvalidData
-from taut.planes import N_PLANES
 from taut.problem import Problem
 from taut.solvers._sequential import Sequential
 from taut.solvers._sequential_state import SequentialState

@@ -1,0 +1,404 @@
+"""Rows of a data matrix, dense or CSR, and the few operations that know the difference.
+
+Compiled code sees a matrix as a plain tuple, `(X,)` or `(data, indices, indptr)`; the length of the
+tuple selects the variant when the caller is compiled.
+
+A weight matrix W of one row per feature is stored flat, its rows padded to a `stride` of whole
+vector registers: see `taut.compiled.lanes.stride_of`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numba.extending import overload
+
+from taut.compiled.jit import helper, kernel
+from taut.compiled.lanes import add, bump, load, multiply_add, prefetch, store, width, zeros
+
+Rows = tuple[np.ndarray, ...]
+_LEAST_FILLED = 0.5  # share of non-zeros from which a dense matrix takes little more than CSR
+_FAR = 1024  # numbers to ask for ahead of their use; more would push out what is in use
+COMPILED_ONLY = "row operations are called from compiled functions, not from Python"
+
+
+def writable_alias(array: np.ndarray) -> np.ndarray:
+    """The same memory typed as writable: compiled signatures do not distinguish read-only data."""
+    if array.flags.writeable:
+        return array
+    interface = dict(array.__array_interface__, data=(array.ctypes.data, False))
+    holder = type("_Alias", (), {"__array_interface__": interface, "owner": array})()
+    return np.asarray(holder)
+
+
+@kernel
+def _count(X, indptr):
+    """Where the non-zeros of each row will begin."""
+    indptr[0] = 0
+    for i in range(X.shape[0]):
+        count = 0
+        for j in range(X.shape[1]):
+            count += X[i, j] != 0.0
+        indptr[i + 1] = indptr[i] + count
+
+
+@kernel
+def _compress(X, data, indices):
+    """The non-zeros of X and their columns; both arrays have an entry to spare."""
+    p = 0
+    for i in range(X.shape[0]):
+        for j in range(X.shape[1]):  # without branches: where zeros are is hard to predict
+            data[p] = X[i, j]
+            indices[p] = j
+            p += X[i, j] != 0.0
+
+
+def as_rows(X: Any, dense_above: float = 0.0) -> Rows:
+    """A validated matrix as the tuple of arrays that compiled code reads.
+
+    A dense matrix with a smaller share of non-zeros than `dense_above` becomes CSR: pixels and
+    one-hot features are mostly zero, and zeros are work. A CSR matrix with a larger share becomes
+    dense if it takes little more memory then.
+    """
+    filled = max(dense_above, _LEAST_FILLED) if dense_above > 0.0 else np.inf
+    if sp.issparse(X) and X.nnz >= filled * X.shape[0] * X.shape[1]:
+        return (X.toarray(),)
+    if not sp.issparse(X):
+        X = writable_alias(X)
+        indptr = np.empty(X.shape[0] + 1, dtype=np.int64)
+        _count(X, indptr)
+        if indptr[-1] >= dense_above * X.size:
+            return (X,)
+        size = indptr[-1] + 1
+        data, indices = np.empty(size, dtype=X.dtype), np.empty(size, dtype=np.int32)
+        _compress(X, data, indices)
+        return data[:-1], indices[:-1], indptr
+    indptr = X.indptr.astype(np.int64, copy=False)
+    return tuple(writable_alias(array) for array in (X.data, X.indices, indptr))
+
+
+def n_rows(rows: Rows) -> int:
+    """How many rows the tuple holds."""
+    return len(rows[0]) if len(rows) == 1 else len(rows[2]) - 1
+
+
+def _dense_dot(rows, r, w):
+    x = rows[0][r]
+    total = 0.0
+    for j in range(x.shape[0]):
+        total += x[j] * w[j]
+    return total
+
+
+def _csr_dot(rows, r, w):
+    # Two sums by hand: LLVM would vectorise this by gathering, which is slower.
+    data, indices, indptr = rows
+    even = 0.0
+    odd = 0.0
+    p, end = indptr[r], indptr[r + 1]
+    while p + 1 < end:
+        even += data[p] * w[indices[p]]
+        odd += data[p + 1] * w[indices[p + 1]]
+        p += 2
+    if p < end:
+        even += data[p] * w[indices[p]]
+    return even + odd
+
+
+def _dense_add(rows, r, scale, w):
+    x = rows[0][r]
+    for j in range(x.shape[0]):
+        w[j] += scale * x[j]
+
+
+def _csr_add(rows, r, scale, w):
+    data, indices, indptr = rows
+    for p in range(indptr[r], indptr[r + 1]):
+        w[indices[p]] += scale * data[p]
+
+
+@helper
+def _dense_strip(rows, r, W, stride, column, zero, out, at):
+    """Scores of a strip of columns, in registers while the features stream past; the next column.
+
+    Two sums: one would wait for itself.
+    """
+    x = rows[0][r]
+    even = zero
+    odd = zero
+    place = column
+    j = 0
+    while j + 1 < x.shape[0]:
+        even = multiply_add(load(zero, W, place), x[j], even)
+        odd = multiply_add(load(zero, W, place + stride), x[j + 1], odd)
+        place += 2 * stride
+        j += 2
+    if j < x.shape[0]:
+        even = multiply_add(load(zero, W, place), x[j], even)
+    store(add(even, odd), out, at + column)
+    return column + width(zero)
+
+
+@helper
+def _csr_strip(rows, r, W, stride, column, zero, out, at):
+    """Scores of a strip of columns, in registers while the non-zeros stream past; the next column.
+
+    Two sums: one would wait for itself.
+    """
+    data, indices, indptr = rows
+    even = zero
+    odd = zero
+    p, end = indptr[r], indptr[r + 1]
+    while p + 1 < end:
+        even = multiply_add(load(zero, W, indices[p] * stride + column), data[p], even)
+        odd = multiply_add(load(zero, W, indices[p + 1] * stride + column), data[p + 1], odd)
+        p += 2
+    if p < end:
+        even = multiply_add(load(zero, W, indices[p] * stride + column), data[p], even)
+    store(add(even, odd), out, at + column)
+    return column + width(zero)
+
+
+def _times(strip):
+    """All strips of a row of scores: four registers at a time, then what is left."""
+
+    def times(rows, r, W, stride, out, at):
+        unit = width(zeros(W, 1))
+        column = 0
+        while column + 4 * unit <= stride:
+            column = strip(rows, r, W, stride, column, zeros(W, 4), out, at)
+        left = stride - column
+        if left == 3 * unit:
+            strip(rows, r, W, stride, column, zeros(W, 3), out, at)
+        elif left == 2 * unit:
+            strip(rows, r, W, stride, column, zeros(W, 2), out, at)
+        elif left == unit:
+            strip(rows, r, W, stride, column, zeros(W, 1), out, at)
+
+    return times
+
+
+@helper
+def _change(labels, t, scales, q, W):
+    """The change of the register of columns that label q is in; its first column.
+
+    None is left, and -1 is returned, where an earlier label is in the same register.
+    """
+    change = zeros(W, 1)
+    unit = width(change)
+    column = labels[q, t] // unit * unit
+    for r in range(scales.shape[0]):
+        place = labels[r, t] - column
+        if 0 <= place < unit:
+            if r < q:
+                return change, -1
+            change = bump(change, place, scales[r])
+    return change, column
+
+
+def _dense_add_outer(rows, r, labels, t, scales, W, stride):
+    x = rows[0][r]
+    for q in range(scales.shape[0]):
+        change, column = _change(labels, t, scales, q, W)
+        if column >= 0:
+            for j in range(x.shape[0]):
+                place = j * stride + column
+                store(multiply_add(change, x[j], load(change, W, place)), W, place)
+
+
+def _csr_add_outer(rows, r, labels, t, scales, W, stride):
+    data, indices, indptr = rows
+    for q in range(scales.shape[0]):
+        change, column = _change(labels, t, scales, q, W)
+        if column >= 0:
+            for p in range(indptr[r], indptr[r + 1]):
+                place = indices[p] * stride + column
+                store(multiply_add(change, data[p], load(change, W, place)), W, place)
+
+
+@helper
+def _any(scales, first, last):
+    found = False
+    for k in range(first, last):
+        found |= scales[k] != 0.0
+    return found
+
+
+@helper
+def _dense_add_strip(rows, r, scales, W, stride, column, zero):
+    """W += x_r (outer) scales in a strip of columns."""
+    x = rows[0][r]
+    change = load(zero, scales, column)
+    place = column
+    for j in range(x.shape[0]):
+        store(multiply_add(change, x[j], load(zero, W, place)), W, place)
+        place += stride
+
+
+@helper
+def _csr_add_strip(rows, r, scales, W, stride, column, zero):
+    """W += x_r (outer) scales in a strip of columns."""
+    data, indices, indptr = rows
+    change = load(zero, scales, column)
+    for p in range(indptr[r], indptr[r + 1]):
+        place = indices[p] * stride + column
+        store(multiply_add(change, data[p], load(zero, W, place)), W, place)
+
+
+def _add_full(strip):
+    """All strips that change, two registers at a time."""
+
+    def add_full(rows, r, scales, W, stride):
+        unit = width(zeros(W, 1))
+        column = 0
+        while column + 2 * unit <= stride:
+            if _any(scales, column, column + 2 * unit):
+                strip(rows, r, scales, W, stride, column, zeros(W, 2))
+            column += 2 * unit
+        if column < stride and _any(scales, column, stride):
+            strip(rows, r, scales, W, stride, column, zeros(W, 1))
+
+    return add_full
+
+
+def _dense_inner(rows, r, s):
+    a = rows[0][r]
+    b = rows[0][s]
+    total = 0.0
+    for j in range(a.shape[0]):
+        total += a[j] * b[j]
+    return total
+
+
+def _csr_inner(rows, r, s):
+    data, indices, indptr = rows
+    p = indptr[r]
+    q = indptr[s]
+    total = 0.0
+    while p < indptr[r + 1] and q < indptr[s + 1]:
+        if indices[p] == indices[q]:
+            total += data[p] * data[q]
+            p += 1
+            q += 1
+        elif indices[p] < indices[q]:
+            p += 1
+        else:
+            q += 1
+    return total
+
+
+def _dense_square(rows, r):
+    return row_inner(rows, r, r)
+
+
+def _csr_square(rows, r):
+    data, _indices, indptr = rows
+    total = 0.0
+    for p in range(indptr[r], indptr[r + 1]):
+        total += data[p] * data[p]
+    return total
+
+
+def _dense_prefetch(rows, first, last):
+    columns = rows[0].shape[1]
+    for p in range(first * columns, min(last * columns, first * columns + _FAR), 8):
+        prefetch(rows[0], p)
+
+
+def _csr_prefetch(rows, first, last):
+    data, indices, indptr = rows
+    start, end = indptr[first], min(indptr[last], indptr[first] + _FAR)
+    for p in range(start, end, 8):
+        prefetch(data, p)
+    for p in range(start, end, 16):
+        prefetch(indices, p)
+
+
+def operation(dense, csr):
+    """Give a declaration its two implementations, chosen when the caller is compiled."""
+
+    def declare(function):
+        def choose(rows, *_):
+            return dense if len(rows) == 1 else csr
+
+        options = {"fastmath": True, "error_model": "numpy"}
+        overload(function, strict=False, jit_options=options)(choose)
+        return function
+
+    return declare
+
+
+@operation(_dense_prefetch, _csr_prefetch)
+def prefetch_rows(rows: Rows, first: int, last: int) -> None:
+    """Ask for rows first..last - 1, or for the beginning of them if they are long."""
+    raise TypeError(COMPILED_ONLY)
+
+
+@operation(_dense_dot, _csr_dot)
+def row_dot(rows: Rows, r: int, w: np.ndarray) -> float:
+    """<x_r, w>."""
+    raise TypeError(COMPILED_ONLY)
+
+
+@operation(_dense_add, _csr_add)
+def add_row(rows: Rows, r: int, scale: float, w: np.ndarray) -> None:
+    """w += scale x_r."""
+    raise TypeError(COMPILED_ONLY)
+
+
+@operation(_times(_dense_strip), _times(_csr_strip))
+def row_times(rows: Rows, r: int, W: np.ndarray, stride: int, out: np.ndarray, at: int) -> None:
+    """out[at : at + stride] = x_r W."""
+    raise TypeError(COMPILED_ONLY)
+
+
+@operation(_dense_add_outer, _csr_add_outer)
+def add_outer(
+    rows: Rows,
+    r: int,
+    labels: np.ndarray,
+    t: int,
+    scales: np.ndarray,
+    W: np.ndarray,
+    stride: int,
+) -> None:
+    """W[:, labels[q, t]] += scales[q] x_r for all q, one register of columns at a time."""
+    raise TypeError(COMPILED_ONLY)
+
+
+@operation(_add_full(_dense_add_strip), _add_full(_csr_add_strip))
+def add_full_outer(rows: Rows, r: int, scales: np.ndarray, W: np.ndarray, stride: int) -> None:
+    """W += x_r (outer) scales, where there are `stride` scales of the type of W."""
+    raise TypeError(COMPILED_ONLY)
+
+
+@operation(_dense_inner, _csr_inner)
+def row_inner(rows: Rows, r: int, s: int) -> float:
+    """<x_r, x_s>."""
+    raise TypeError(COMPILED_ONLY)
+
+
+@operation(_dense_square, _csr_square)
+def row_square(rows: Rows, r: int) -> float:
+    """|x_r|^2."""
+    raise TypeError(COMPILED_ONLY)
+
+
+@kernel
+def _squared_norms(rows, out):
+    for r in range(out.shape[0]):
+        out[r] = row_square(rows, r)
+
+
+def squared_norms(rows: Rows) -> np.ndarray:
+    """|x_r|^2 of each row, in float64."""
+    out = np.empty(n_rows(rows))
+    _squared_norms(rows, out)
+    return out
+
+
+def summed_norms(rows: Rows, offsets: np.ndarray) -> np.ndarray:
+    """The summed |x_r| of the rows of each block."""
+    return np.add.reduceat(np.sqrt(squared_norms(rows)), offsets[:-1])

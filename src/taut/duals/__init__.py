@@ -1,0 +1,28 @@
+"""Dual variables of all blocks, in the forms that structures allow, with their visits.
+
+- `EnumeratedDual`: few labels and an exact block step; one weight per label.
+- `LabelledDual`: a compiled oracle; the planes found so far, kept as labels.
+- `PythonDual`: a plain-Python oracle; the planes found so far, kept as sparse psi.
+- `MergedDual`: a sampler of labels; the mean statistics of all that were found, as one plane.
+- `MarginalDual`: an expectation oracle; the mean statistics of a distribution over labels, moved
+  block by block, or all blocks at once in `BatchMarginalDual`.
+
+A visit of block i improves its dual variables at the current w and moves w accordingly.
+"""
+
+from taut.duals.base import BlockDual
+from taut.duals.enumerated import EnumeratedDual
+from taut.duals.labelled import LabelledDual
+from taut.duals.marginal import BatchMarginalDual, MarginalDual
+from taut.duals.merged import MergedDual
+from taut.duals.python import PythonDual
+
+__all__ = [
+    "BatchMarginalDual",
+    "BlockDual",
+    "EnumeratedDual",
+    "LabelledDual",
+    "MarginalDual",
+    "MergedDual",
+    "PythonDual",
+]

@@ -1,0 +1,198 @@
+"""One weight per label, where labels are few and the block step is exact."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from taut.binding import CompiledData
+from taut.compiled.jit import kernel
+from taut.compiled.lanes import aligned_zeros, prefetch
+from taut.duals.base import BlockDual
+from taut.duals.threads import exchange, until_exchange
+from taut.spaces.scaling import data_of, rise_of
+from taut.storage.stored import Stored, check, check_totals
+
+_AHEAD = 2  # visits between asking for a block's data and using them
+
+
+def _exact_pass(oracles):
+    pull, exact_step, add_change = oracles.pull, oracles.exact_step, oracles.add_change
+    ask_for = oracles.prefetch
+
+    def exact_pass(space, order, weight, worker, stiffness, work, change, alpha, gap, sums):
+        """Visit blocks in order; the exact block step over all labels."""
+        data = data_of(space)
+        last = order.shape[0] - 1
+        begin = 0
+        while begin <= last:
+            end = until_exchange(worker, begin, order.shape[0])
+            for position in range(begin, end):
+                ahead = order[min(position + _AHEAD, last)]
+                ask_for(space, ahead)
+                prefetch(alpha, ahead * alpha.shape[1])
+                i = order[position]
+                pull(space, i, worker.w, work)
+                rise = rise_of(space, i)
+                gap[i], loss, length = exact_step(
+                    data, i, work, weight[i], stiffness / rise, alpha[i], change
+                )
+                if length > 0.0:
+                    add_change(space, i, change, -1.0 / stiffness, work, worker.w)
+                    if worker.own.shape[0] > 0:
+                        add_change(space, i, change, -1.0 / stiffness, work, worker.own)
+                sums[0] += loss
+                sums[1] += rise * length
+            exchange(worker)
+            begin = end
+
+    return exact_pass
+
+
+def _exact_vector(oracles):
+    add_change = oracles.add_change
+
+    def exact_vector(space, truth_place, alpha, work, change, U):
+        """U = sum_ik alpha_ik (phi(truth) - phi(k)); a truth that is no label has phi = 0."""
+        for i in range(alpha.shape[0]):
+            others = 0.0
+            for k in range(alpha.shape[1]):
+                change[k] = alpha[i, k] if k != truth_place[i] else 0.0
+                others += change[k]
+            if others > 0.0:
+                if truth_place[i] >= 0:
+                    change[truth_place[i]] = -others
+                add_change(space, i, change, -1.0, work, U)
+
+    return exact_vector
+
+
+def _largest_squares(oracles):
+    inner = oracles.inner
+
+    def largest_squares(data, all_labels, offsets, truth, out):
+        """out[i] = the largest |psi|^2 of block i."""
+        for i in range(out.shape[0]):
+            own = truth[offsets[i] : offsets[i + 1]]
+            base = inner(data, i, own, own)
+            out[i] = 0.0
+            for k in range(all_labels.shape[0]):
+                label = all_labels[k]
+                square = base + inner(data, i, label, label) - 2.0 * inner(data, i, label, own)
+                out[i] = max(out[i], square)
+
+    return largest_squares
+
+
+def _exact_loss(oracles):
+    loss = oracles.loss
+
+    def exact_loss(data, all_labels, alpha):
+        total = 0.0
+        for i in range(alpha.shape[0]):
+            for k in range(alpha.shape[1]):
+                if alpha[i, k] != 0.0:
+                    total += alpha[i, k] * loss(data, i, all_labels[k])
+        return total
+
+    return exact_loss
+
+
+@kernel
+def find_truths(all_labels, truth, offsets, place):
+    """place[i] = the row of block i's truth among all labels, or -1."""
+    for i in range(place.shape[0]):
+        place[i] = -1
+        for k in range(all_labels.shape[0]):
+            same = True
+            for t in range(all_labels.shape[1]):
+                same &= all_labels[k, t] == truth[offsets[i] + t]
+            if same:
+                place[i] = k
+
+
+class EnumeratedDual(BlockDual):
+    """One weight per label: alpha of shape (n_blocks, n_labels)."""
+
+    cached_visits = False
+    data: CompiledData
+
+    def __init__(self, data: CompiledData, weight: np.ndarray, n_jobs: int) -> None:
+        super().__init__(data, weight, n_jobs)
+        blocks = self.data.blocks
+        self.all_labels = self.data.structure.all_labels
+        self.allocate(blocks.dtype)
+        self.alpha = np.zeros((data.n_blocks, len(self.all_labels)))
+        self.truth_place = np.empty(data.n_blocks, dtype=np.int64)
+        find_truths(self.all_labels, blocks.truth, blocks.offsets, self.truth_place)
+        self._give_truths(self.weight)
+
+    def _give_truths(self, amount: np.ndarray) -> None:
+        """Add to the weights of the truths, where they are among the labels: U stays."""
+        among = np.flatnonzero(self.truth_place >= 0)
+        self.alpha[among, self.truth_place[among]] += amount[among]
+
+    def allocate(self, dtype):
+        n_labels = len(self.all_labels)
+        self.spaces = [self.data.space(dtype, number=k) for k in range(self.n_jobs)]
+        self.buffers = [
+            (aligned_zeros(self.data.blocks.work_size, dtype), aligned_zeros(n_labels, np.float64))
+            for _ in range(self.n_jobs)
+        ]
+
+    def visit_part(self, number, order, worker, stiffness, exact, gap, sums):
+        self.data.kernel(_exact_pass)(
+            self.spaces[number], order, self.weight, worker, stiffness,
+            *self.buffers[number], self.alpha, gap, sums,
+        )  # fmt: skip
+        return order[:0]
+
+    def add_vector(self, U):
+        blocks, space = self.data.blocks, self.data.space(U.dtype)
+        work = aligned_zeros(blocks.work_size, U.dtype)
+        self.data.kernel(_exact_vector)(
+            space, self.truth_place, self.alpha, work, self.buffers[0][1], U
+        )
+
+    @property
+    def loss_sum(self):
+        loss = self.data.kernel(_exact_loss)
+        return float(loss(self.data.blocks.data, self.all_labels, self.alpha))
+
+    def curvature(self):
+        blocks, out = self.data.blocks, np.empty(self.data.n_blocks)
+        self.data.own_kernel(_largest_squares)(
+            blocks.data, self.all_labels, blocks.offsets, blocks.truth, out
+        )
+        return out if self.data.prior.trivial else out * self.data.rises
+
+    def arrays(self):
+        return {"alpha": self.alpha}
+
+    def check(self, arrays, weight):
+        check(arrays, {"alpha": Stored("f8", self.alpha.shape, 0.0)})
+        check_totals(arrays["alpha"].sum(axis=1), weight, whole=self.truth_place >= 0)
+
+    def restore(self, arrays, factor):
+        self.alpha[:] = arrays["alpha"] * factor[:, None]
+
+    def complete(self):
+        self._give_truths(np.maximum(self.weight - self.alpha.sum(axis=1), 0.0))
+
+    def used(self):
+        among = np.flatnonzero(self.truth_place >= 0)
+        total = self.alpha.sum(axis=1)
+        total[among] = 0.0
+        for k in range(self.alpha.shape[1]):
+            others = among[self.truth_place[among] != k]
+            total[others] += self.alpha[others, k]
+        return total
+
+    def take(self, blocks):
+        return {"alpha": self.alpha[blocks]}
+
+    def put(self, blocks, arrays):
+        self.alpha[blocks] = arrays["alpha"]
+
+    @property
+    def nbytes(self):
+        return self.alpha.nbytes

@@ -1,0 +1,300 @@
+"""Planes kept as labels, found by a compiled oracle."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from taut.binding import CompiledData
+from taut.compiled.jit import helper
+from taut.compiled.label_rows import is_among
+from taut.compiled.lanes import aligned_zeros
+from taut.data.arrays import ranges
+from taut.duals.base import PlaneDual, select
+from taut.duals.planes import (
+    CAPACITY,
+    N_PLANES,
+    SLOT,
+    Planes,
+    append,
+    gram_of,
+    labels_of,
+    make_room,
+    prefetch_places,
+    prefetch_planes,
+)
+from taut.duals.threads import exchange
+from taut.sampling import ARGMAX, Sampler
+from taut.spaces.inner_products import ProductRoom, inner_products
+from taut.storage.stored import check, require, vector
+
+_DOUBT = 1e-6  # relative, by which an argmax below a known label must be wrong
+_ROUNDING = 1e-9  # relative, of losses that are computed again
+_AHEAD = 2  # visits between asking for a block's planes and using them
+
+
+@functools.cache
+def _plane_pass(step, make_sample):
+    """What builds the loop of visits that find planes by a sampler and move by a step."""
+
+    def make(oracles):
+        return _visits(oracles, step, helper(make_sample(oracles)))
+
+    return make
+
+
+def _visits(oracles, step, sample):
+    pull, score, ask_for = oracles.pull, oracles.score, oracles.prefetch
+    loss_of, add_features, products = oracles.loss, oracles.add_features, inner_products(oracles)
+
+    def plane_pass(
+        space, data, offsets, truth, order, weight, worker, stiffness, exact, max_steps, seed,
+        planes, buffers, gap, sums, progress,
+    ):  # fmt: skip
+        """Visit blocks in order from progress[0]; stop before one whose planes lack room.
+
+        A visit: violations of the stored planes; when `exact`, the best label, if it beats them,
+        and others that the sampler finds; the step. progress[0] is the next position, progress[1]
+        one more than the last block whose best label was worse than a stored one.
+        """
+        w, work, values = worker.w, buffers.work, buffers.values
+        wanted, first_seed = values.shape[0], np.int64(seed >> np.uint64(1))
+        violation, change, row = buffers.violation, buffers.change, buffers.row
+        rounding = 100.0 * np.finfo(w.dtype).eps
+        while progress[0] < order.shape[0]:
+            last = order.shape[0] - 1
+            prefetch_places(planes, order[min(progress[0] + 2 * _AHEAD, last)])
+            ahead = order[min(progress[0] + _AHEAD, last)]
+            prefetch_planes(planes, ahead)
+            ask_for(space, ahead)
+            i = order[progress[0]]
+            if exact and not make_room(planes, i, wanted):
+                break
+            if 2 * planes.places[i, CAPACITY] > row.shape[0]:
+                break
+            size = offsets[i + 1] - offsets[i]
+            own = truth[offsets[i] : offsets[i + 1]]
+            labels = labels_of(planes, i)
+            start = planes.places[i, SLOT]
+            count = planes.places[i, N_PLANES]
+            if worker.interval > 0 and progress[0] % worker.interval == 0:
+                exchange(worker)
+            pull(space, i, w, work)
+            base = score(data, i, work, own)
+            violation[0] = 0.0
+            worst = 0.0
+            mean = 0.0
+            for q in range(1, count):
+                value = planes.loss[start + q] - base + score(data, i, work, labels[q])
+                violation[q] = value
+                mean += planes.coef[start + q] * value
+                worst = max(worst, value)
+            if exact:
+                found = buffers.found[: wanted * size].reshape((wanted, size))
+                n_found = sample(data, i, work, 1.0, first_seed + i, buffers.room, found, values)
+                # A label that is stored already comes back with the same value up to rounding.
+                bar = worst + rounding * (1.0 + abs(worst))
+                doubt = max(_DOUBT, 1e4 * rounding) * (1.0 + abs(worst) + abs(base))
+                # Where threads share w, it may have moved since the stored planes were looked at.
+                if worker.own.shape[0] == 0 and values[0] - base < worst - doubt:
+                    progress[1] = i + 1
+                worst = max(worst, values[0] - base)
+                for f in range(n_found):
+                    value = values[f] - base
+                    if value > bar and not is_among(labels, count, found[f]):
+                        new = append(planes, i, found[f], loss_of(data, i, found[f]))
+                        violation[new] = value
+                        gram = gram_of(planes, i)
+                        for added in range(new if new > 1 else 0, new + 1):
+                            products(
+                                i, labels[added : added + 1], labels[: added + 1], buffers.gram, row
+                            )
+                            for q in range(added + 1):
+                                gram[added, q] = row[q]
+                                gram[q, added] = row[q]
+                        count = new + 1
+                    bar = 0.0
+                gap[i] = weight[i] * worst - mean
+            sums[2] += weight[i] * worst - mean
+            loss, length = step(planes, i, violation, stiffness, max_steps, change)
+            sums[0] += loss
+            sums[1] += length
+            kept = select(labels, change, count, -1.0 / stiffness, buffers.chosen, row)
+            if kept > 0:
+                picked = buffers.chosen[: kept * size].reshape((kept, size))
+                add_features(space, i, picked, row[:kept], w)
+                if worker.own.shape[0] > 0:
+                    add_features(space, i, picked, row[:kept], worker.own)
+            progress[0] += 1
+
+    return plane_pass
+
+
+def _plane_vector(oracles):
+    add_features = oracles.add_features
+
+    def plane_vector(space, data, planes, buffers, U):
+        """U = sum_iq coef_iq psi_i(q): plane 0 is the truth, and its phi is in every psi."""
+        values = buffers.change
+        for i in range(planes.places.shape[0]):
+            count = planes.places[i, N_PLANES]
+            start = planes.places[i, SLOT]
+            labels = labels_of(planes, i)
+            size = labels.shape[1]
+            values[0] = 0.0
+            for q in range(1, count):
+                values[q] = planes.coef[start + q]
+                values[0] -= values[q]
+            kept = select(labels, values, count, -1.0, buffers.chosen, buffers.row)
+            picked = buffers.chosen[: kept * size].reshape((kept, size))
+            add_features(space, i, picked, buffers.row[:kept], U)
+
+    return plane_vector
+
+
+def _plane_losses(oracles):
+    loss_of = oracles.loss
+
+    def plane_losses(data, planes, out):
+        """The loss of each plane, by its label; 0 of the first, the truth."""
+        for i in range(planes.places.shape[0]):
+            start = planes.places[i, SLOT]
+            labels = labels_of(planes, i)
+            for q in range(1, planes.places[i, N_PLANES]):
+                out[start + q] = loss_of(data, i, labels[q])
+
+    return plane_losses
+
+
+class _Buffers(NamedTuple):
+    """Room for one visit; compiled code makes no arrays."""
+
+    gram: ProductRoom
+    room: tuple
+    work: np.ndarray
+    found: np.ndarray
+    values: np.ndarray
+    violation: np.ndarray
+    change: np.ndarray
+    row: np.ndarray
+    chosen: np.ndarray
+
+
+class LabelledDual(PlaneDual):
+    """Planes kept as labels; psi is rebuilt from the data."""
+
+    data: CompiledData
+
+    def __init__(
+        self,
+        data: CompiledData,
+        weight: np.ndarray,
+        n_jobs: int,
+        step: Callable,
+        max_steps: int = 1,
+        sampler: Sampler = ARGMAX,
+        n_samples: int = 1,
+        oracle_steps: int | None = None,
+    ) -> None:
+        super().__init__(data, weight, n_jobs, step, max_steps, oracle_steps)
+        self.sampler = sampler
+        self.wanted = sampler.n_labels(data, n_samples)
+        blocks = self.data.blocks
+        self.planes = Planes(self.weight, blocks.truth, blocks.offsets)
+        self.allocate(blocks.dtype)
+
+    def allocate(self, dtype):
+        by_inner = self.data.oracles.inner is not None
+        size = 0 if by_inner else self.data.size
+        self.scratch = [aligned_zeros(size, dtype) for _ in range(self.n_jobs)]
+        self.spaces = [self.data.space(dtype, number=k) for k in range(self.n_jobs)]
+        self._share()
+
+    def _share(self) -> None:
+        """Give each worker its buffers, and its part of the free space for planes."""
+        self.buffers = [self._buffers(k) for k in range(self.n_jobs)]
+        self.shares = self.planes.shares(self.n_jobs)
+
+    def _buffers(self, number: int) -> _Buffers:
+        scratch = self.scratch[number]
+        blocks, most = self.data.blocks, 4 * int(self.planes.arrays.places[:, CAPACITY].max())
+        space = self.data.space(scratch.dtype, bounds=False, number=number)
+        return _Buffers(
+            gram=ProductRoom.of(space, blocks, scratch),
+            room=self.sampler.room(self.data, self.wanted, scratch.dtype),
+            work=aligned_zeros(blocks.work_size, scratch.dtype),
+            found=aligned_zeros(self.wanted * blocks.label_size, np.int32),
+            values=aligned_zeros(self.wanted, np.float64),
+            violation=aligned_zeros(most, np.float64),
+            change=aligned_zeros(most, np.float64),
+            row=aligned_zeros(most, np.float64),
+            chosen=aligned_zeros(most * blocks.label_size, np.int32),
+        )
+
+    def visit_part(self, number, order, worker, stiffness, exact, gap, sums):
+        blocks, progress = self.data.blocks, aligned_zeros(2, np.int64)
+        max_steps = self.oracle_steps if exact else self.max_steps
+        self.data.kernel(_plane_pass(self.step, self.sampler.make))(
+            self.spaces[number], blocks.data, blocks.offsets, blocks.truth, order, self.weight,
+            worker, stiffness, exact, max_steps, self.seed, self.shares[number],
+            self.buffers[number], gap, sums, progress,
+        )  # fmt: skip
+        if progress[1]:
+            self.data.doubt_argmax(progress[1] - 1)
+        return order[progress[0] :]
+
+    def make_space(self):
+        if 2 * self.planes.arrays.places[:, CAPACITY].max() > len(self.buffers[0].row):
+            self.buffers = [self._buffers(k) for k in range(self.n_jobs)]
+        else:
+            self.planes.grow(self.n_jobs, self.wanted)
+            self.shares = self.planes.shares(self.n_jobs)
+
+    def add_vector(self, U):
+        buffers, plane_vector = self._buffers(0), self.data.kernel(_plane_vector)
+        space = self.data.space(U.dtype)
+        plane_vector(space, self.data.blocks.data, self.planes.arrays, buffers, U)
+
+    @property
+    def loss_sum(self):
+        self.data.check_losses(self.planes.arrays.loss)
+        return super().loss_sum
+
+    def arrays(self):
+        # The scratch vector is zero only up to rounding, which an exact resumption must know.
+        return super().arrays() | {"scratch": self.scratch[0]}
+
+    def check(self, arrays, weight):
+        blocks, structure = self.data.blocks, self.data.structure
+        sizes = np.diff(blocks.offsets)
+        planes = Planes.check(arrays, weight, sizes)
+        owner, number, place = planes.live_labels()
+        labels = planes.arrays.labels[ranges(place, sizes[owner])]
+        first = np.repeat(number == 0, sizes[owner])
+        require(labels[first] == blocks.truth, "planes begin with labels that are not the truths")
+        others = owner[number > 0]
+        if len(others):
+            valid = structure.valid_labels(blocks, others, labels[~first])
+            require(valid, "planes have labels that their blocks cannot have")
+        loss = np.zeros(len(planes.arrays.coef))
+        self.data.kernel(_plane_losses)(blocks.data, planes.arrays, loss)
+        difference = np.abs(loss - planes.arrays.loss)[planes.slots()]
+        require(difference <= _ROUNDING * (1.0 + loss.max()), "planes have losses of other labels")
+        if "scratch" in arrays:
+            check(arrays, {"scratch": vector(len(self.scratch[0]))})
+
+    def restore(self, arrays, factor):
+        super().restore(arrays, factor)
+        self.scratch[0][:] = arrays["scratch"]
+        self._share()
+
+    def put(self, blocks, arrays):
+        super().put(blocks, arrays)
+        self._share()
+
+    @property
+    def nbytes(self):
+        return super().nbytes + sum(scratch.nbytes for scratch in self.scratch)

@@ -1,0 +1,211 @@
+"""Means of label statistics: each block's distribution over labels, by its marginals."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from taut.binding import CompiledData
+from taut.compiled.jit import helper
+from taut.compiled.lanes import aligned_zeros
+from taut.duals.means import MeanDual, square_of
+from taut.duals.threads import exchange, until_exchange
+
+_FIRST = 1e-3  # share of the uniform distribution in the first mean, the rest being the truth
+_LONGEST = 1.0 - 2.0**-52  # a whole step would leave a face of the polytope for good
+_NOTHING = 1e-15  # a gain per unit of weight that rounding explains
+
+
+def _visits(oracles):
+    pull, add_mean = oracles.pull, oracles.add_mean
+    mean_score, mean_loss = oracles.mean_score, oracles.mean_loss
+    ask_for, expect, square = oracles.prefetch, oracles.expect, square_of(oracles)
+
+    def visits(
+        space, data, order, weight, worker, stiffness, temperature, exact, offsets, means, buffers,
+        gap, sums,
+    ):  # fmt: skip
+        """Visit blocks in order: a step from the present mean towards that of the oracle.
+
+        The step is exact, or whole where `exact` is False.
+        """
+        w, work = worker.w, buffers.work
+        last = order.shape[0] - 1
+        begin = 0
+        while begin <= last:
+            end = until_exchange(worker, begin, order.shape[0])
+            for position in range(begin, end):
+                ask_for(space, order[min(position + 1, last)])
+                i = order[position]
+                mean = means[offsets[i] : offsets[i + 1]]
+                delta = buffers.delta[: mean.shape[0]]
+                pull(space, i, w, work)
+                expect(data, i, work, temperature, 1.0, mean, delta)
+                for p in range(mean.shape[0]):
+                    delta[p] -= mean[p]
+                loss = mean_loss(data, i, delta)
+                gain = mean_score(data, i, work, delta) + loss
+                gap[i] = weight[i] * max(gain, 0.0)
+                length = square(data, i, delta, buffers)
+                step = _LONGEST
+                # Moves that rounding hides are made whole: labels grow from next to nothing so.
+                if exact and stiffness * max(gain, _NOTHING) < step * weight[i] * length:
+                    step = stiffness * max(gain, 0.0) / (weight[i] * length)
+                for p in range(mean.shape[0]):
+                    mean[p] += step * delta[p]
+                move = step * weight[i]
+                add_mean(space, i, delta, move / -stiffness, work, w)
+                if worker.own.shape[0] > 0:
+                    add_mean(space, i, delta, move / -stiffness, work, worker.own)
+                sums[0] += move * loss
+                sums[1] += move * move * length
+            exchange(worker)
+            begin = end
+
+    return visits
+
+
+def _first_means(oracles):
+    pull, expect, mean_of = oracles.pull, oracles.expect, oracles.mean_of
+
+    def first_means(space, data, offsets, truth, w, share, mean_offsets, buffers, means):
+        """All but a small share on the truth, and that share on all labels alike; w is zero."""
+        for i in range(offsets.shape[0] - 1):
+            mean = means[mean_offsets[i] : mean_offsets[i + 1]]
+            delta = buffers.delta[: mean.shape[0]]
+            pull(space, i, w, buffers.work)
+            expect(data, i, buffers.work, 1.0, 0.0, buffers.none, mean)
+            mean_of(data, i, truth[offsets[i] : offsets[i + 1]], delta)
+            for p in range(mean.shape[0]):
+                mean[p] += (1.0 - share) * (delta[p] - mean[p])
+
+    return first_means
+
+
+class MarginalDual(MeanDual):
+    """A mean that no label is ever quite out of, moved towards that of the oracle.
+
+    Parameters
+    ----------
+    data, weight, n_jobs
+        As for all dual variables.
+    temperature : float
+        Of the entropy that is linearised around.
+    exact : bool
+        Whether steps are exact; whole ones otherwise.
+    """
+
+    at_zero = False
+
+    def __init__(
+        self,
+        data: CompiledData,
+        weight: np.ndarray,
+        n_jobs: int,
+        temperature: float,
+        exact: bool = True,
+    ) -> None:
+        super().__init__(data, weight, n_jobs)
+        self.temperature = temperature
+        self.exact = exact
+        blocks = data.blocks
+        data.kernel(_first_means)(
+            self.spaces[0], blocks.data, blocks.offsets, blocks.truth,
+            aligned_zeros(data.size, data.dtype), _FIRST, self.offsets, self.buffers[0], self.means,
+        )  # fmt: skip
+
+    def visit_part(self, number, order, worker, stiffness, exact, gap, sums):
+        self.data.kernel(_visits)(
+            self.spaces[number], self.data.blocks.data, order, self.weight, worker, stiffness,
+            self.temperature, self.exact, self.offsets, self.means, self.buffers[number], gap, sums,
+        )  # fmt: skip
+        return order[:0]
+
+
+@functools.cache
+def _directions(hard):
+    """What builds the loop that collects directions: towards one label, or towards a mean."""
+
+    def make(oracles):
+        return _collect(oracles, _hard(oracles) if hard else _soft(oracles))
+
+    return make
+
+
+def _soft(oracles):
+    expect = oracles.expect
+
+    def toward(data, i, work, temperature, mean, found, out):
+        expect(data, i, work, temperature, 1.0, mean, out)
+
+    return helper(toward)
+
+
+def _hard(oracles):
+    argmax, mean_of = oracles.argmax, oracles.mean_of
+
+    def toward(data, i, work, temperature, mean, found, out):
+        argmax(data, i, work, 1.0, found)
+        mean_of(data, i, found, out)
+
+    return helper(toward)
+
+
+def _collect(oracles, toward):
+    pull, add_mean = oracles.pull, oracles.add_mean
+    mean_score, mean_loss = oracles.mean_score, oracles.mean_loss
+
+    def collect(
+        space, data, offsets, order, weight, w, temperature, mean_offsets, means, deltas, work,
+        label, gap, move, slopes,
+    ):  # fmt: skip
+        """Where all blocks would go; what that adds to U, to the dual's slope and to its loss."""
+        for i in order:
+            mean = means[mean_offsets[i] : mean_offsets[i + 1]]
+            delta = deltas[mean_offsets[i] : mean_offsets[i + 1]]
+            pull(space, i, w, work)
+            toward(data, i, work, temperature, mean, label[: offsets[i + 1] - offsets[i]], delta)
+            for p in range(mean.shape[0]):
+                delta[p] -= mean[p]
+            loss = mean_loss(data, i, delta)
+            gain = mean_score(data, i, work, delta) + loss
+            gap[i] = weight[i] * max(gain, 0.0)
+            slopes[0] += weight[i] * gain
+            slopes[1] += weight[i] * loss
+            add_mean(space, i, delta, -weight[i], work, move)
+
+    return collect
+
+
+class BatchMarginalDual(MarginalDual):
+    """The same for all blocks together: one step, exact along their common direction.
+
+    Visits only collect, into vectors of which there is one: n_jobs is 1.
+    """
+
+    def allocate(self, dtype):
+        super().allocate(dtype)
+        self.deltas = aligned_zeros(len(self.means), dtype)
+        self.move = aligned_zeros(self.data.size, dtype)
+        self.slopes = np.zeros(2)
+
+    def visit_part(self, number, order, worker, stiffness, exact, gap, sums):
+        blocks = self.data.blocks
+        self.data.kernel(_directions(self.temperature == 0.0))(
+            self.spaces[0], blocks.data, blocks.offsets, order, self.weight, worker.w,
+            self.temperature, self.offsets, self.means, self.deltas, self.buffers[0].work,
+            np.empty(blocks.label_size, dtype=np.int32), gap, self.move, self.slopes,
+        )  # fmt: skip
+        return order[:0]
+
+    def finish(self, w, stiffness, sums):
+        (slope, loss), square = self.slopes, float(self.move @ self.move)
+        step = _LONGEST if self.temperature > 0.0 else 1.0
+        if self.exact and stiffness * slope < step * square:
+            step = max(stiffness * slope / square, 0.0)
+        self.means += self.means.dtype.type(step) * self.deltas
+        w += w.dtype.type(step / stiffness) * self.move
+        sums[:2] += step * loss, step**2 * square
+        self.move[:] = 0.0
+        self.slopes[:] = 0.0

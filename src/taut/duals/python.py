@@ -1,0 +1,208 @@
+"""Planes kept as sparse psi, found by an oracle in plain Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from taut.binding import PythonData
+from taut.duals.base import PlaneDual
+from taut.duals.planes import N_PLANES, SLOT, Planes, append, make_room
+from taut.sampling import ARGMAX, Sampler
+from taut.storage.stored import Stored, check, require
+
+
+def sampled_planes(
+    data: PythonData,
+    i: int,
+    v: np.ndarray,
+    sampler: Sampler,
+    count: int,
+    rng: np.random.Generator,
+) -> tuple[list[tuple[np.ndarray, float]], float]:
+    """psi and loss of labels that a sampler finds, the argmax first, and an error.
+
+    The error is how far the largest violation may at most lie above that of the first.
+    """
+    labels, error = sampler.labels(data, i, data.prior.weights(v), count, rng)
+    return list(data.planes(i, labels)), data.checked(i, error)
+
+
+class PythonDual(PlaneDual):
+    """Planes kept as the non-zeros of psi; a plane's label is its number in `psi`."""
+
+    data: PythonData
+
+    def __init__(
+        self,
+        data: PythonData,
+        weight: np.ndarray,
+        n_jobs: int,
+        step: Callable,
+        max_steps: int = 1,
+        sampler: Sampler = ARGMAX,
+        n_samples: int = 1,
+        merges: bool = False,
+        oracle_steps: int | None = None,
+    ) -> None:
+        # Python runs one thread at a time.
+        super().__init__(data, weight, 1, step, max_steps, oracle_steps)
+        self.merges = merges
+        self.sampler = sampler
+        self.wanted = sampler.n_labels(data, n_samples)
+        n = data.n_blocks
+        nothing = (np.empty(0, dtype=np.int64), np.empty(0))
+        self.planes = Planes(self.weight, np.zeros(n, dtype=np.int32), np.arange(n + 1))
+        self.psi: dict[int, tuple[np.ndarray, np.ndarray]] = {0: nothing}
+
+    def visit_part(self, number, order, worker, stiffness, exact, gap, sums):
+        for i in order:
+            sums += self._visit(i, worker.w, stiffness, exact, gap)
+        if len(self.psi) > 2 * self.planes.arrays.places[:, N_PLANES].sum():
+            live = set(self.planes.numbers().tolist())
+            self.psi = {number: psi for number, psi in self.psi.items() if number in live}
+        return order[:0]
+
+    def _visit(self, i, w, stiffness, exact, gap):
+        while exact and not make_room(self.planes.arrays, i, self.wanted):
+            self.planes.grow(wanted=self.wanted)
+        planes = self.planes.arrays
+        start = planes.places[i, SLOT]
+        stored, point = self._stored(i), self.data.point(w)
+        violation = [loss - values @ point[where] for (where, values), loss in stored]
+        mean, worst = planes.coef[start : start + len(stored)] @ violation, max(violation)
+        seen = self.weight[i] * worst - mean
+        if exact:
+            rng = np.random.default_rng(int(self.seed) // 2 + int(i))
+            found, error = sampled_planes(self.data, i, w, self.sampler, self.wanted, rng)
+            values = [loss - psi @ point for psi, loss in found]
+            if values[0] + error < worst:
+                size = np.abs(found[0][0]) @ np.abs(point)
+                self.data.witness.check_best(i, values[0] + error, size, worst)
+            gap[i] = seen = self.weight[i] * max(values[0] + error, worst) - mean
+            bar = worst + 1e-12 * (1.0 + abs(worst))
+            for (psi, loss), value in zip(found, values, strict=True):
+                if value > bar:
+                    violation.append(value)
+                    stored.append((self._append(i, psi, loss), loss))
+                bar = 0.0
+        change = np.empty(2 * len(violation))
+        max_steps = self.oracle_steps if exact else self.max_steps
+        moves = self.step(planes, i, np.array(violation), stiffness, max_steps, change)
+        for ((where, values), _loss), amount in zip(stored, change[: len(stored)], strict=True):
+            if amount:
+                w[where] += amount / stiffness * values
+        if self.merges:
+            self._merge(i)
+        return *moves, seen
+
+    def _merge(self, i):
+        """Make one plane of all that have weight, but the truth."""
+        arrays, dense = self.planes.arrays, np.zeros(self.data.size)
+        count, start = arrays.places[i, [N_PLANES, SLOT]]
+        coef = arrays.coef[start + 1 : start + count].copy()
+        if count <= 2 or coef.sum() <= 0.0:
+            return
+        shares = coef / coef.sum()
+        for ((where, values), _loss), share in zip(self._stored(i)[1:], shares, strict=True):
+            dense[where] += share * values
+        loss = float(shares @ arrays.loss[start + 1 : start + count])
+        arrays.places[i, N_PLANES] = 1
+        self._append(i, dense, loss)
+        arrays.coef[start + 1] = coef.sum()
+
+    def _stored(self, i):
+        """Sparse psi and loss of each plane of block i."""
+        planes = self.planes.arrays
+        count, start = planes.places[i, [N_PLANES, SLOT]]
+        numbers = self.planes.labels(i)[:, 0]
+        losses = planes.loss[start : start + count]
+        return [(self.psi[int(k)], loss) for k, loss in zip(numbers, losses, strict=True)]
+
+    def _append(self, i, psi, loss):
+        """Store a plane of block i and its Gram row."""
+        planes = self.planes.arrays
+        where = np.flatnonzero(psi)
+        number = max(self.psi) + 1
+        self.psi[number] = sparse = (where, psi[where])
+        new = append(planes, i, np.array([number], dtype=np.int32), loss)
+        row = [values @ psi[columns] for (columns, values), _loss in self._stored(i)]
+        gram = self.planes.gram(i)
+        gram[new, : new + 1] = gram[: new + 1, new] = row
+        return sparse
+
+    def add_vector(self, U):
+        for i in range(self.data.n_blocks):
+            start = self.planes.arrays.places[i, SLOT]
+            for q, ((where, values), _loss) in enumerate(self._stored(i)):
+                U[where] += self.planes.arrays.coef[start + q] * values
+
+    def arrays(self):
+        return super().arrays() | _packed(self.psi)
+
+    def check(self, arrays, weight):
+        # Labels may be any objects, which no file could hold: that psi and loss belong to one of
+        # them cannot be seen here, only that the bounds they give do not contradict the primal.
+        planes = Planes.check(arrays, weight, np.ones(len(weight), dtype=np.int64))
+        check(
+            arrays,
+            {
+                "psi_number": Stored("i4", (None,), 0),
+                "psi_size": Stored("i8", arrays["psi_number"].shape, 0, self.data.size),
+                "psi_where": Stored("i8", (arrays["psi_size"].sum(),), 0, self.data.size - 1),
+                "psi_value": Stored("f8", arrays["psi_where"].shape),
+            },
+        )
+        known, sizes = arrays["psi_number"], arrays["psi_size"]
+        require(len(np.unique(known)) == len(known), "psi are numbered twice")
+        require((known == 0).sum() == 1 and sizes[known == 0] == 0, "the truth has no psi of 0")
+        _, number, place = planes.live_labels()
+        labels = planes.arrays.labels[place]
+        require(np.isin(labels, known), "planes have no psi")
+        require((labels == 0) == (number == 0), "the first plane of a block is not its truth")
+        require(planes.arrays.loss[planes.slots()][number == 0] == 0.0, "truths have losses")
+
+    def restore(self, arrays, factor):
+        super().restore(arrays, factor)
+        self.psi = _unpacked(arrays)
+
+    def _named(self, planes):
+        arrays = super()._named(planes)
+        # Beyond the planes that are there, labels are those of planes that were dropped.
+        numbers = [k for k in np.unique(arrays["labels"]).tolist() if k in self.psi]
+        return arrays | _packed({0: self.psi[0]} | {k: self.psi[k] for k in numbers})
+
+    def put(self, blocks, arrays):
+        # The truth has the number 0 everywhere; all other numbers are new here.
+        shift = max(self.psi)
+        labels = np.where(arrays["labels"] > 0, arrays["labels"] + shift, 0).astype(np.int32)
+        super().put(blocks, arrays | {"labels": labels})
+        self.psi |= {k + shift: psi for k, psi in _unpacked(arrays).items() if k > 0}
+
+    @property
+    def nbytes(self):
+        return super().nbytes + sum(where.nbytes + v.nbytes for where, v in self.psi.values())
+
+
+SparseVectors = dict[int, tuple[np.ndarray, np.ndarray]]
+
+
+def _packed(psi: SparseVectors) -> dict[str, np.ndarray]:
+    """Numbered sparse vectors as a few arrays."""
+    where, values = zip(*psi.values(), strict=True)
+    return {
+        "psi_number": np.array(list(psi), dtype=np.int32),
+        "psi_size": np.array([len(v) for v in values]),
+        "psi_where": np.concatenate(where),
+        "psi_value": np.concatenate(values),
+    }
+
+
+def _unpacked(arrays: dict[str, np.ndarray]) -> SparseVectors:
+    """The inverse of `_packed`."""
+    ends = np.cumsum(arrays["psi_size"])[:-1]
+    pairs = zip(
+        np.split(arrays["psi_where"], ends), np.split(arrays["psi_value"], ends), strict=True
+    )
+    return dict(zip(arrays["psi_number"].tolist(), pairs, strict=True))

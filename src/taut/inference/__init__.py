@@ -1,0 +1,1 @@
+"""Best labels and their probabilities, for structures that consist of parts."""

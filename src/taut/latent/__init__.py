@@ -1,0 +1,1 @@
+"""Latent parts: imputing and solving in turn."""

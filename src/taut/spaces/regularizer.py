@@ -1,0 +1,270 @@
+"""The regulariser 1/2 (w - mean)' precision (w - mean), with w >= 0 where it is asked for.
+
+With precision = R'R and v = R w it is 1/2 |v - R mean|^2 (`taut.spaces.quadratic`), and a plane's psi
+becomes R^-1' psi. Solvers see v; oracles see w, through the functions that are made here around
+those of the structure. A prior mean alone needs none of that: passes then only begin elsewhere.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from taut.compiled.jit import helper
+from taut.data.arrays import LARGEST, as_numbers, check_finite
+from taut.errors import InvalidData
+from taut.spaces.quadratic import BoundedQuadratic, Quadratic
+from taut.spaces.scaling import Adding, Diagonal, Full, Reading
+from taut.structures.base import Oracles
+
+_NO_BOUND = -1e300  # below any weight; not infinite: compiled code may assume that no number is
+FEW_LABELS = (
+    32  # labels up to which the curvatures of all of them are computed before the first pass
+)
+
+
+class Regularizer:
+    """A Gaussian prior on the weights, and weights that must not be negative.
+
+    Parameters
+    ----------
+    mean : array of shape (n_features,), optional
+        What w is drawn to; 0 by default.
+    precision : array of shape (n_features,) or (n_features, n_features), optional
+        The inverse of the prior's covariance: its diagonal, or a symmetric positive definite
+        matrix. 1 by default.
+    nonneg : bool or array of bool of shape (n_features,), default=False
+        Which weights must not be negative. Together with a full matrix it is refused.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taut import Problem, Regularizer, solve
+    >>> from taut.structures import Scalar
+    >>> X, y = np.array([[1.0, -1.0], [-1.0, -1.0]]), np.array([1.0, -1.0])
+    >>> prior = Regularizer(nonneg=True)
+    >>> solve(Problem(Scalar(), X, y, regularizer=prior), tol=1e-8, random_state=0).w.round(3)
+    array([1., 0.])
+    """
+
+    def __init__(self, mean: Any = None, precision: Any = None, nonneg: Any = False) -> None:
+        self.mean = mean
+        self.precision = precision
+        self.nonneg = nonneg
+
+    def check(self, n: int) -> Prior:
+        """The prior of n weights."""
+        mean = np.zeros(n) if self.mean is None else _vector("prior_mean", self.mean, n)
+        bounded = _mask(self.nonneg, n)
+        if self.precision is None or np.ndim(self.precision) < 2:
+            given = 1.0 if self.precision is None else self.precision
+            return Prior(mean, bounded, scale=np.sqrt(_positive(given, n)))
+        if bounded.any():
+            raise InvalidData(
+                "prior_precision is a full matrix and nonneg is set: the weights cannot be bounded "
+                "one by one then; give the diagonal of the precision, or drop nonneg"
+            )
+        return Prior(mean, bounded, root=_root(self.precision, n))
+
+
+class Prior:
+    """A checked regulariser of n weights: R, the prior mean and the bounds.
+
+    R is the diagonal `scale` or the upper triangular matrix `root`.
+    """
+
+    def __init__(
+        self,
+        mean: np.ndarray,
+        bounded: np.ndarray,
+        scale: np.ndarray | None = None,
+        root: np.ndarray | None = None,
+    ) -> None:
+        self.mean = mean
+        self.bounded = bounded
+        self.scale = scale
+        self.root = root
+        # Whether R is not the identity, and whether oracles may read v itself
+        self.rescales = scale is None or bool((scale != 1.0).any())
+        self.trivial = not (self.rescales or bool(bounded.any()))
+
+    def check(self, n: int) -> Prior:
+        """Itself: where many data are bound to one prior, it is checked once."""
+        return self
+
+    def scaled(self, w: np.ndarray) -> np.ndarray:
+        """v = R w."""
+        return self.root @ w if self.scale is None else self.scale * w
+
+    def weights(self, v: np.ndarray) -> np.ndarray:
+        """w = R^-1 max(v, lower), in an array of its own."""
+        if self.trivial:
+            return v.astype(np.float64)
+        if self.scale is None:
+            return scipy.linalg.solve_triangular(self.root, v)
+        return np.where(self.bounded, np.maximum(v, 0.0), v) / self.scale
+
+    def plane(self, psi: np.ndarray) -> np.ndarray:
+        """R^-1' psi."""
+        if self.trivial:
+            return psi
+        if self.scale is None:
+            return scipy.linalg.solve_triangular(self.root, psi, trans="T")
+        return psi / self.scale
+
+    def lower(self) -> np.ndarray:
+        """The bounds of v."""
+        return np.where(self.bounded, 0.0, _NO_BOUND)
+
+    def quadratic(self, pad: Any) -> Quadratic:
+        """The regulariser of v with the padding that oracles see."""
+        if self.trivial and not self.mean.any():
+            return Quadratic()
+        return BoundedQuadratic(pad(self.scaled(self.mean)), pad(self.lower()))
+
+    def scaling(self, pad: Callable[[np.ndarray], np.ndarray], bounds: bool) -> Diagonal | Full:
+        """What compiled code needs to turn v into w, still without room."""
+        none = np.empty(0)
+        if self.scale is not None:
+            lower = self.lower() if bounds else np.full(len(self.mean), _NO_BOUND)
+            return Diagonal(pad(1.0 / self.scale), pad(lower), none, none)
+        inverse = scipy.linalg.solve_triangular(self.root, np.eye(len(self.mean)))
+        columns = np.array([pad(column) for column in inverse.T])
+        return Full(np.array([pad(row) for row in columns.T]), none, none)
+
+
+@functools.cache
+def through_scaling(oracles: Oracles, allocates: bool) -> Oracles:
+    """The oracles of a structure in a `ScaledSpace`, for vectors v and psi there.
+
+    Only those that see weights are other ones.
+    """
+
+    def inside(name: str) -> Any:
+        oracle = getattr(oracles, name)
+        return oracle and helper(oracle, allocates)
+
+    ask_for, pull_w, add_psi, touch_w = map(inside, ("prefetch", "pull", "add_features", "touch"))
+    add_psi_change, add_psi_mean = inside("add_change"), inside("add_mean")
+
+    def prefetch(space, i):
+        ask_for(space.inside, i)
+
+    def pull(space, i, w, work):
+        touch_w(space.inside, i, Reading(space.scaling, w))
+        pull_w(space.inside, i, space.scaling.weights, work)
+
+    def add_features(space, i, labels, scales, w):
+        add_psi(space.inside, i, labels, scales, space.scaling.sums)
+        touch_w(space.inside, i, Adding(space.scaling, w))
+
+    def touch(space, i, action):
+        touch_w(space.inside, i, action)
+
+    def add_change(space, i, change, factor, work, w):
+        add_psi_change(space.inside, i, change, factor, work, space.scaling.sums)
+        touch_w(space.inside, i, Adding(space.scaling, w))
+
+    def add_mean(space, i, mean, factor, work, w):
+        add_psi_mean(space.inside, i, mean, factor, work, space.scaling.sums)
+        touch_w(space.inside, i, Adding(space.scaling, w))
+
+    return oracles._replace(
+        prefetch=prefetch,
+        pull=pull,
+        add_features=add_features,
+        touch=touch,
+        add_change=add_psi_change and add_change,
+        add_mean=add_psi_mean and add_mean,
+        complete=None,  # latent parts are found without
+        mean_square=None,  # lengths are others in this space
+    )
+
+
+def curvature_rises(oracles):
+    """A loop over blocks around the oracles that `through_scaling` made."""
+    pull, score, add_features = oracles.pull, oracles.score, oracles.add_features
+    inner = oracles.inner
+
+    def rises(space, data, all_labels, work, v, sign, out):
+        """out[i] = the curvature of block i's step, over what the structure takes it for.
+
+        Both by the largest sum of a row of the Gram matrix of phi, which is exact where labels have
+        no features in common. v is zero, up to rounding, in between.
+        """
+        for i in range(out.shape[0]):
+            before = 0.0
+            after = 0.0
+            for a in range(all_labels.shape[0]):
+                sign[0] = 1.0
+                add_features(space, i, all_labels[a : a + 1], sign, v)
+                pull(space, i, v, work)
+                row_before = 0.0
+                row_after = 0.0
+                for b in range(all_labels.shape[0]):
+                    row_before += abs(inner(data, i, all_labels[a], all_labels[b]))
+                    row_after += abs(score(data, i, work, all_labels[b]))
+                before = max(before, row_before)
+                after = max(after, row_after)
+                sign[0] = -1.0
+                add_features(space, i, all_labels[a : a + 1], sign, v)
+            out[i] = after / before if before > 0.0 else 1.0
+
+    return rises
+
+
+def _vector(name: str, values: Any, n: int) -> np.ndarray:
+    vector = np.array(as_numbers(values, name), dtype=np.float64)
+    if vector.ndim == 0:
+        vector = np.full(n, vector)
+    if vector.shape != (n,):
+        raise InvalidData(
+            f"{name} has shape {vector.shape}, the problem has {n} weights: give one number to each"
+        )
+    check_finite(vector, name)
+    return vector
+
+
+def _positive(values: Any, n: int) -> np.ndarray:
+    precision = _vector("prior_precision", values, n)
+    if not (precision * LARGEST >= 1.0).all():
+        k = int(np.argmin(precision))
+        raise InvalidData(
+            f"prior_precision[{k}] = {precision[k]}: it must be positive, at least "
+            f"{1.0 / LARGEST:g}; for a weight that is hardly regularised give a small number"
+        )
+    return precision
+
+
+def _mask(nonneg: Any, n: int) -> np.ndarray:
+    mask = np.asarray(nonneg)
+    if mask.dtype != bool or mask.shape not in ((), (n,)):
+        raise InvalidData(
+            f"nonneg has dtype {mask.dtype} and shape {mask.shape}: give True, False, or one of "
+            f"them for each of the {n} weights"
+        )
+    return np.full(n, mask) if mask.ndim == 0 else mask
+
+
+def _root(precision: Any, n: int) -> np.ndarray:
+    """The upper triangular R with R'R = precision."""
+    matrix = np.array(as_numbers(precision, "prior_precision"), dtype=np.float64)
+    if matrix.shape != (n, n):
+        raise InvalidData(
+            f"prior_precision has shape {matrix.shape}, the problem has {n} weights: give an array "
+            f"of shape ({n},) or ({n}, {n})"
+        )
+    check_finite(matrix, "prior_precision")
+    if not np.allclose(matrix, matrix.T, rtol=1e-8, atol=1e-10 * np.abs(matrix).max()):
+        raise InvalidData("prior_precision is not symmetric: give (A + A.T) / 2")
+    try:
+        return scipy.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError as error:
+        raise InvalidData(
+            f"prior_precision is not positive definite ({error}): add a small multiple of the "
+            "identity matrix"
+        ) from error

@@ -1,0 +1,1 @@
+"""What is on disk, and whether it is what it was."""

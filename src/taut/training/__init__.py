@@ -1,0 +1,1 @@
+"""The one loop around every solver, with its centre, its checkpoints and its advice."""
