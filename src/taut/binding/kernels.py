@@ -1,4 +1,4 @@
-"""Loops over blocks, built around the oracles of a structure and compiled (`taut.compiled.jit.specialise`)."""
+"""Loops over blocks, compiled around a structure's oracles (`taut.compiled.jit.specialise`)."""
 
 from __future__ import annotations
 

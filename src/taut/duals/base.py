@@ -179,8 +179,8 @@ class BlockDual(ABC):
 class PlaneDual(BlockDual):
     """What the two forms with planes share: only how planes are found and applied differs.
 
-    A visit ends with `step`, one of `taut.duals.plane_steps`, of up to `max_steps`; one with the oracle
-    of up to `oracle_steps`, where that is given.
+    A visit ends with `step`, one of `taut.duals.plane_steps`, of up to `max_steps`; one with the
+    oracle of up to `oracle_steps`, where that is given.
     """
 
     planes: Planes

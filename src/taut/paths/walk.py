@@ -2,9 +2,9 @@
 
 Each solve begins where the last one ended. How far it is to the next one follows from how the gap
 half way between the last two grew with their distance, like the square of the difference in log C.
-What comes out is verified (`taut.paths.enclosure`), and a solve is added between two that do not prove
-enough. Upwards, because solves are cheap at small C, and what they leave is a better start for a
-larger C than the other way round.
+What comes out is verified (`taut.paths.enclosure`), and a solve is added between two that do not
+prove enough. Upwards, because solves are cheap at small C, and what they leave is a better start
+for a larger C than the other way round.
 """
 
 from __future__ import annotations

@@ -116,8 +116,9 @@ class PassReport:
 class DualState(ABC):
     """A feasible dual point with its w; solvers subclass it.
 
-    The loop places w before the first pass and may move it between passes (`taut.training.centre`), so
-    solvers must take w as it is. With a prior or bounds it is the v of `taut.spaces.quadratic`.
+    The loop places w before the first pass and may move it between passes
+    (`taut.training.centre`), so solvers must take w as it is. With a prior or bounds it is the v of
+    `taut.spaces.quadratic`.
     """
 
     w: np.ndarray
@@ -185,8 +186,8 @@ class Solver(ABC, Generic[State]):
     Attributes
     ----------
     recentring : float or "auto"
-        Strength of the moving centre (`taut.training.centre`) that this solver wants from the loop; 0 for
-        solvers that do not ascend the dual by blocks.
+        Strength of the moving centre (`taut.training.centre`) that this solver wants from the loop;
+        0 for solvers that do not ascend the dual by blocks.
     can_be_fed : bool
         Whether it goes on with data that come in later and are gone afterwards, as of
         `partial_fit`.

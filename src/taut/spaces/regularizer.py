@@ -1,7 +1,7 @@
 """The regulariser 1/2 (w - mean)' precision (w - mean), with w >= 0 where it is asked for.
 
-With precision = R'R and v = R w it is 1/2 |v - R mean|^2 (`taut.spaces.quadratic`), and a plane's psi
-becomes R^-1' psi. Solvers see v; oracles see w, through the functions that are made here around
+With precision = R'R and v = R w it is 1/2 |v - R mean|^2 (`taut.spaces.quadratic`), and a plane's
+psi becomes R^-1' psi. Solvers see v; oracles see w, through the functions that are made here around
 those of the structure. A prior mean alone needs none of that: passes then only begin elsewhere.
 """
 
@@ -19,7 +19,6 @@ from taut.data.arrays import LARGEST, as_numbers, check_finite
 from taut.errors import InvalidData
 from taut.spaces.quadratic import BoundedQuadratic, Quadratic
 from taut.spaces.scaling import Adding, Diagonal, Full, Reading
-from taut.structures.base import Oracles
 
 _NO_BOUND = -1e300  # below any weight; not infinite: compiled code may assume that no number is
 FEW_LABELS = (
@@ -138,8 +137,8 @@ class Prior:
 
 
 @functools.cache
-def through_scaling(oracles: Oracles, allocates: bool) -> Oracles:
-    """The oracles of a structure in a `ScaledSpace`, for vectors v and psi there.
+def through_scaling(oracles: Any, allocates: bool) -> Any:
+    """The oracles of a structure, a named tuple, in a `ScaledSpace`: for vectors v and psi there.
 
     Only those that see weights are other ones.
     """
