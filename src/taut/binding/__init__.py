@@ -53,9 +53,10 @@ def complete(
 ) -> Sequence[Any]:
     """The truths y with their best latent parts under w; with a first guess without w."""
     if isinstance(structure, CompiledStructure):
-        return (
-            y if w is None else CompiledData(structure, structure.encode(X, y)).completed(w, n_jobs)
-        )
+        if w is None:
+            return y
+        truth = structure.encode(X, y).truth
+        return CompiledData(structure, structure.encode(X)).completed(truth, w, n_jobs)
     if len(y) != len(X):
         raise InvalidData(f"X has {len(X)} examples, y has {len(y)}: give one label to each")
     pairs = zip(plain(X), plain(y), strict=True)

@@ -6,7 +6,6 @@ evaluated, and more of them, with labels from elsewhere (`other_labels`), when a
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NoReturn
 
 import numpy as np
@@ -28,10 +27,9 @@ from taut.binding.other_labels import (
     worse,
 )
 from taut.binding.witness import audited
-from taut.compiled.jit import specialise
 from taut.compiled.lanes import aligned_zeros
 from taut.errors import InvalidStructure
-from taut.structures.base import Oracles
+from taut.spaces.parts import part
 
 _AUDITED = 64  # blocks of which the argmax is looked at more closely, at least
 _OTHERS = 1024  # blocks whose truths are tried there
@@ -76,7 +74,7 @@ class Auditor:
         work = aligned_zeros(blocks.work_size, w.dtype)
         for i in chosen:
             self.data.own_kernel(make_hinges)(
-                blocks.data, blocks.data, blocks.offsets, blocks.truth, w, work, 1.0, i, i + 1,
+                self.data.own_space, blocks.data, blocks.offsets, blocks.truth, w, work, 1.0, i, i + 1,
                 labels, hinges,
             )  # fmt: skip
         doubt, open_doubts, others = None, 0, self._others(chosen, labels)
@@ -140,7 +138,9 @@ class Auditor:
         # What a label reads that `pull` has not written is none of its block's potentials.
         work = np.full(self.data.blocks.work_size, np.nan, dtype=w.dtype)
         try:
-            self._bounded(make_values)(self.data.blocks.data, i, w, work, labels, out)
+            self.data.own_kernel(make_values, bounded=True)(
+                self.data.own_space, self.data.blocks.data, i, w, work, labels, out
+            )
         except Exception:
             if len(labels) == 1:
                 return np.array([-np.inf])
@@ -153,7 +153,10 @@ class Auditor:
         phi = np.zeros((2, self.data.size))
         try:
             for row, part in zip((label, found), phi, strict=True):
-                self._bounded(make_features)(blocks.data, i, row[None], np.ones(1), part)
+                self.data.own_kernel(make_features, bounded=True)(
+                    self.data.own_space, blocks.data, i, row[None], np.ones(1),
+                    self.data.statistics(np.float64), part,
+                )  # fmt: skip
         except Exception:
             return False
         loss = self._values(i, np.zeros(self.data.size), np.vstack([label, found])).max()
@@ -163,7 +166,7 @@ class Auditor:
         w = self.data.pad(np.where(self.data.prior.bounded, np.maximum(w, 0.0), w))
         labels = np.zeros_like(blocks.truth)
         self.data.own_kernel(make_argmaxes)(
-            blocks.data, blocks.data, blocks.offsets, w,
+            self.data.own_space, blocks.data, blocks.offsets, w,
             aligned_zeros(blocks.work_size, w.dtype), i, i + 1, labels,
         )  # fmt: skip
         answer[:] = labels[slice(*blocks.offsets[i : i + 2])]
@@ -174,15 +177,9 @@ class Auditor:
 
         Labels of other blocks may lead out of arrays.
         """
-        oracles = self.data.structure.oracles
-        called = (oracles.pull, oracles.score, oracles.loss, oracles.add_features)
+        structure = self.data.structure
+        called = (structure.oracles.parts, structure.oracles.loss, *(structure.own_map or ()))
         return not any(_functions_in(oracle) for oracle in called)
-
-    def _bounded(self, make: Callable[[Oracles], Callable]) -> Callable:
-        """A kernel for labels that may be none: an index outside an array is an error there."""
-        return specialise(
-            make, self.data.structure.oracles, self.data.structure.allocates, bounded=True
-        )
 
 
 def _functions_in(function: Any) -> list[Any]:
@@ -190,4 +187,5 @@ def _functions_in(function: Any) -> list[Any]:
     code, cells = function.__code__, function.__closure__ or ()
     known = [function.__globals__[name] for name in code.co_names if name in function.__globals__]
     enclosed = [cell.cell_contents for cell in cells]
-    return [item for item in known + enclosed if callable(item) and not isinstance(item, type)]
+    found = [item for item in known + enclosed if callable(item) and not isinstance(item, type)]
+    return [item for item in found if item is not part]  # which looks at bounds by itself

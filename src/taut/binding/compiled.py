@@ -24,10 +24,11 @@ from taut.compiled.lanes import aligned_zeros
 from taut.errors import InvalidStructure, MissingOracle
 from taut.inference.m_best import best_labels, candidates
 from taut.inference.marginals import check_temperature, position_marginals, truth_log_likelihoods
-from taut.spaces.inner_products import ProductRoom
-from taut.spaces.regularizer import FEW_LABELS, Prior, Regularizer, curvature_rises, through_scaling
+from taut.spaces.labels import ProductRoom
+from taut.spaces.regularizer import FEW_LABELS, Prior, Regularizer, gram_sizes
+from taut.spaces.scaled import through_scaling
 from taut.spaces.scaling import ScaledSpace
-from taut.structures.base import Blocks, CompiledStructure, Oracles, is_users
+from taut.structures.base import Blocks, CompiledStructure, Operations, is_users
 
 _LONGER = 2.0  # how many times longer than two labels' the features of others are, at most
 _LIKELY = 100.0  # times the loss: most blocks have a label that violates then
@@ -58,7 +59,7 @@ class Room:
 class CompiledData:
     """A compiled structure bound to data: loops with its oracles inside, over batches of blocks.
 
-    Vectors of weights are padded here (`Blocks.pad`), and of the regulariser's scaled space,
+    Vectors of weights are padded here (`Features.pad`), and of the regulariser's scaled space,
     unless said otherwise.
     """
 
@@ -74,66 +75,85 @@ class CompiledData:
         self.room = Room() if room is None else room
         self.rng = np.random.default_rng(0)  # for audits
         self._lengths: np.ndarray | None = None  # |phi| of any label of each block, at most
-        self.oracles = structure.oracles
-        if not blocks.use_inner:
-            self.oracles = self.oracles._replace(inner=None, mean_square=None)
-        self.own_oracles = self.oracles  # which see the weights as they are
-        self.prior = (regularizer or Regularizer()).check(blocks.n_features)
+        features = blocks.features
+        functions = features.functions(structure)
+        self.own_oracles = Operations(*structure.oracles, *functions)  # see the weights as they are
+        self.oracles = self.own_oracles
+        self.prior = (regularizer or Regularizer()).check(features.n_features)
         self.n_blocks = blocks.n_blocks
-        self.n_features = blocks.n_features
-        self.size = blocks.size
-        self.reads = blocks.reads
-        self.dtype = blocks.dtype
-        self.pad = blocks.pad
-        self.unpad = blocks.unpad
+        self.n_features = features.n_features
+        self.size = features.size
+        self.reads = features.reads
+        self.dtype = features.dtype
+        self.pad = features.pad
+        self.unpad = features.unpad
+        self.lifts = features.lifts and self.prior.trivial
+        self.own_space = features.view(blocks.data)
         if not self.prior.trivial:
+            functions = through_scaling(functions, structure.allocates)
+            self.oracles = Operations(*structure.oracles, *functions)
             self._regularise()
 
     def _regularise(self) -> None:
-        """Let the oracles see the weights through the scaling of the prior."""
-        self.oracles = through_scaling(self.oracles, self.structure.allocates)
+        """Let the functions of the space see the weights through the scaling of the prior."""
         self.scalings = {bounds: self.prior.scaling(self.pad, bounds) for bounds in (True, False)}
         self.rises = np.ones(self.blocks.n_blocks)
-        if not self.prior.rescales:
+        if not self.prior.rescales or self.oracles.exact_step is None:
             return
-        if self.oracles.exact_step is not None and len(self.structure.all_labels) <= FEW_LABELS:
-            self.kernel(curvature_rises)(
-                self.space(np.float64, bounds=False), self.blocks.data, self.structure.all_labels,
-                aligned_zeros(self.blocks.work_size, np.float64),
-                aligned_zeros(self.blocks.size, np.float64), np.empty(1), self.rises,
-            )  # fmt: skip
+        if len(self.structure.all_labels) <= FEW_LABELS:
+            own = self._gram_sizes(self.own_oracles, self.own_space, self.blocks.features.lifts)
+            scaled = self._gram_sizes(self.oracles, self.space(np.float64, bounds=False), False)
+            np.divide(scaled, own, out=self.rises, where=own > 0.0)
         else:
-            self.oracles = self.oracles._replace(exact_step=None, add_change=None)
-        # Inner products in the scaled space are others; they are made from scores.
-        self.oracles = self.oracles._replace(inner=None)
+            self.oracles = self.oracles._replace(exact_step=None)
+
+    def _gram_sizes(self, operations: Any, space: tuple, lifts: bool) -> np.ndarray:
+        """What bounds the curvature of a step over all labels of each block, in a space."""
+        labels, out = self.structure.all_labels, np.empty(self.n_blocks)
+        room = self.product_room(np.float64, space, lifts)
+        specialise(gram_sizes, operations, self.structure.allocates)(
+            self.blocks.data, labels, room, np.empty(len(labels)), out
+        )
+        return out
+
+    def product_room(self, dtype: Any, space: tuple, lifts: bool | None = None) -> ProductRoom:
+        """Room for inner products of labels in a space where weights are not bounded."""
+        known = self.lifts if lifts is None else lifts
+        scratch = aligned_zeros(0 if known else self.size, dtype)
+        return ProductRoom.of(space, self.blocks.features, scratch)
+
+    def statistics(self, dtype: Any) -> np.ndarray:
+        """Room for the statistics of a block."""
+        return aligned_zeros(self.blocks.features.n_potentials, dtype)
 
     def space(
         self, dtype: Any, bounds: bool = True, number: int = 0, room: Room | None = None
     ) -> tuple:
-        """What oracles need that see w, for the thread of this number and w of this type.
+        """What the functions of the space know, for the thread of this number and w of this type.
 
         With a room of its own it may be in use while another space of the thread is.
         """
         if self.prior.trivial:
-            return self.blocks.data
+            return self.own_space
         weights, sums = (
             (room or self.room).vector(f"{kind}, {bounds}", number, self.size, dtype)
             for kind in ("weights", "sums")
         )
         scaling = self.scalings[bounds]._replace(weights=weights, sums=sums)
-        return ScaledSpace(self.blocks.data, scaling, self.rises)
+        return ScaledSpace(self.own_space, scaling, self.rises)
 
-    def kernel(self, make: Callable[[Oracles], Callable]) -> Callable:
-        """The loop that `make` builds around the oracles, compiled."""
+    def kernel(self, make: Callable[[Any], Callable]) -> Callable:
+        """The loop that `make` builds around the operations, compiled."""
         return specialise(make, self.oracles, self.structure.allocates)
 
-    def own_kernel(self, make: Callable[[Oracles], Callable]) -> Callable:
-        """The same around the structure's own oracles, whose data are `blocks.data`."""
-        return specialise(make, self.structure.oracles, self.structure.allocates)
+    def own_kernel(self, make: Callable[[Any], Callable], bounded: bool = False) -> Callable:
+        """The same without the prior, for `own_space`."""
+        return specialise(make, self.own_oracles, self.structure.allocates, bounded)
 
     def arrays(self) -> Iterator[np.ndarray]:
         """All arrays of the data."""
-        pending = list(self.blocks.data)
+        shared = self.own_space is self.blocks.data
+        pending = [self.blocks.data] if shared else [self.blocks.data, self.own_space]
         while pending:
             item = pending.pop()
             if isinstance(item, tuple):
@@ -232,12 +252,11 @@ class CompiledData:
         For structures that do not know them.
         """
         blocks, out = self.blocks, np.empty(self.n_blocks)
-        scratch = aligned_zeros(self.size if self.own_oracles.inner is None else 0, w.dtype)
-        specialise(make_lengths, self.own_oracles, self.structure.allocates)(
-            blocks.data, blocks.data, blocks.offsets, blocks.truth, w,
+        self.own_kernel(make_lengths)(
+            self.own_space, blocks.data, blocks.offsets, blocks.truth, w,
             aligned_zeros(blocks.work_size, w.dtype), _LIKELY,
             np.empty(blocks.label_size, dtype=np.int32),
-            ProductRoom.of(blocks.data, blocks, scratch), np.empty(1), out,
+            self.product_room(w.dtype, self.own_space, blocks.features.lifts), np.empty(1), out,
         )  # fmt: skip
         return _LONGER * out
 
@@ -277,6 +296,7 @@ class CompiledData:
             own = (psi, sums) if number == 0 else (np.zeros_like(psi), np.zeros_like(sums))
             room = (
                 aligned_zeros(blocks.work_size, w.dtype),
+                self.statistics(w.dtype),
                 np.empty(2 * blocks.label_size, dtype=np.int32),
                 np.empty(2),
             )
@@ -376,9 +396,12 @@ class CompiledData:
         size, temperature = self.blocks.mean_size, check_temperature(temperature)
         return lambda: (temperature, np.empty(0, dtype=w.dtype), aligned_zeros(size, w.dtype))
 
-    def completed(self, w: np.ndarray, n_jobs: int = 1) -> Sequence[Any]:
-        """The truths with their best latent parts, for weights without padding."""
-        labels = self.blocks.truth.copy()
+    def completed(self, labels: np.ndarray, w: np.ndarray, n_jobs: int = 1) -> Sequence[Any]:
+        """Truths with their best latent parts, for weights without padding.
+
+        The truths of these data, which are encoded without any, are not looked at.
+        """
+        labels = labels.copy()
         self._over_blocks(make_completions, w, n_jobs, lambda: (labels,))
         return self.structure.decode(labels, self.blocks.offsets)
 

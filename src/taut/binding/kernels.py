@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 
-from taut.spaces.inner_products import inner_products
+from taut.spaces.labels import adding_of, products_of, score_of
+from taut.spaces.parts import Checked
 
 _DOUBT = 1e-6  # relative difference of values that must be equal, beyond which one is wrong
 
 
 def make_hinges(oracles):
     """The largest violation of each block."""
-    pull, argmax, score = oracles.pull, oracles.argmax, oracles.score
+    pull, argmax, score = oracles.pull, oracles.argmax, score_of(oracles)
 
     def hinges(space, data, offsets, truth, w, work, loss_weight, first, last, labels, out):
         """out[i] = the largest violation of block i, its losses times a weight.
@@ -29,7 +30,7 @@ def make_hinges(oracles):
 
 def make_hinge_sum(oracles):
     """The sum of the largest violations."""
-    pull, argmax, score = oracles.pull, oracles.argmax, oracles.score
+    pull, argmax, score = oracles.pull, oracles.argmax, score_of(oracles)
 
     def hinge_sum(space, data, offsets, truth, weight, w, work, label, first, last):
         """The sum of C_i hinge_i over some blocks, and one more than a block with a wrong argmax.
@@ -51,7 +52,7 @@ def make_hinge_sum(oracles):
 
 def make_lengths(oracles):
     """The lengths of features."""
-    pull, argmax, products = oracles.pull, oracles.argmax, inner_products(oracles)
+    pull, argmax, products = oracles.pull, oracles.argmax, products_of(oracles)
 
     def lengths(space, data, offsets, truth, w, work, loss_weight, label, room, row, out):
         """out[i] = the larger of |phi(truth)| and |phi(label)|, the label that violates most."""
@@ -62,8 +63,8 @@ def make_lengths(oracles):
             argmax(data, i, work, loss_weight, found)
             out[i] = 0.0
             for side in range(2):  # one call, which is compiled into this once
-                side_label = (own if side == 0 else found).reshape((1, size))
-                products(i, side_label, side_label, room, row)
+                side_label = own if side == 0 else found
+                products(data, i, side_label, side_label.reshape((1, size)), room, row)
                 out[i] = max(out[i], math.sqrt(max(row[0], 0.0)))
 
     return lengths
@@ -71,7 +72,7 @@ def make_lengths(oracles):
 
 def make_audit(oracles):
     """Doubts about an argmax."""
-    pull, argmax, score = oracles.pull, oracles.argmax, oracles.score
+    pull, argmax, score = oracles.pull, oracles.argmax, score_of(oracles)
     loss_of = oracles.loss
 
     def audit(space, data, offsets, truth, w, work, blocks, loss_weights, label, doubts):
@@ -99,41 +100,42 @@ def make_audit(oracles):
 
 
 def make_values(oracles):
-    """Scores with losses of labels that an argmax need not have found."""
-    pull, score, loss_of = oracles.pull, oracles.score, oracles.loss
+    """Scores with losses of what need be no label of the block."""
+    pull, parts, loss_of = oracles.pull, oracles.parts, oracles.loss
 
-    def values(data, i, w, work, labels, out):
-        """out[q] = score + loss of each label of block i."""
-        pull(data, i, w, work)
+    def values(space, data, i, w, work, labels, out):
+        """out[q] = score + loss of each label of block i; NaN for what cannot be one."""
+        pull(space, i, w, work)
         for q in range(labels.shape[0]):
-            out[q] = score(data, i, work, labels[q]) + loss_of(data, i, labels[q])
+            out[q] = parts(data, i, labels[q], Checked(work)) + loss_of(data, i, labels[q])
 
     return values
 
 
 def make_features(oracles):
     """Features of labels, added up."""
-    add_features = oracles.add_features
+    add_labels = adding_of(oracles)
 
-    def features(data, i, labels, scales, w):
+    def features(space, data, i, labels, scales, statistics, w):
         """Add sum_q scales[q] phi(labels[q]) of block i to w."""
-        add_features(data, i, labels, scales, w)
+        add_labels(space, data, i, labels, scales, statistics, w)
 
     return features
 
 
 def make_worst_planes(oracles):
     """The sum of the planes of highest violation."""
-    pull, argmax, score = oracles.pull, oracles.argmax, oracles.score
-    loss_of, add_features = oracles.loss, oracles.add_features
+    pull, argmax, score = oracles.pull, oracles.argmax, score_of(oracles)
+    loss_of, add_labels = oracles.loss, adding_of(oracles)
 
     def worst_planes(space, data, blocks, weight, w, room, first, last, psi, sums):
         """Add the planes of highest violation of some blocks, times their weights.
 
-        `blocks` is (offsets, truth), `room` is (work, pair, scales): a label beside the truth.
+        `blocks` is (offsets, truth), `room` is (work, statistics, pair, scales): a label beside the
+        truth.
         """
         offsets, truth = blocks
-        work, pair, scales = room
+        work, statistics, pair, scales = room
         for i in range(first, last):
             if weight[i] == 0.0:
                 continue
@@ -146,7 +148,8 @@ def make_worst_planes(oracles):
                 for t in range(size):
                     pair[t] = own[t]
                 scales[0], scales[1] = weight[i], -weight[i]
-                add_features(space, i, pair[: 2 * size].reshape((2, size)), scales, psi)
+                rows = pair[: 2 * size].reshape((2, size))
+                add_labels(space, data, i, rows, scales, statistics, psi)
                 sums[0] += weight[i] * loss_of(data, i, found)
                 sums[1] += weight[i] * value
 
@@ -180,11 +183,12 @@ def make_prediction_losses(oracles):
 
 def make_completions(oracles):
     """Latent parts of truths."""
-    complete = oracles.complete
+    pull, complete = oracles.pull, oracles.complete
 
     def completions(space, data, offsets, w, work, first, last, out):
         """Give the truths in the flat array `out` their best latent parts."""
         for i in range(first, last):
-            complete(space, i, w, work, out[offsets[i] : offsets[i + 1]])
+            pull(space, i, w, work)
+            complete(data, i, work, out[offsets[i] : offsets[i + 1]])
 
     return completions

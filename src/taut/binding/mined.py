@@ -16,9 +16,9 @@ import scipy.sparse as sp
 
 from taut.binding.compiled import CompiledData
 from taut.binding.plain import PythonData
-from taut.compiled.jit import kernel, specialise
-from taut.compiled.lanes import aligned_zeros
+from taut.compiled.jit import kernel
 from taut.data.arrays import ranges
+from taut.spaces.labels import products_of
 from taut.storage.stored import Stored, check, require
 from taut.structures._mined import LOSS, SQUARE, Mined, MinedData, pair_of
 from taut.structures.scalar import Scalar
@@ -88,22 +88,18 @@ def _mark_known(order, starts, owner, offsets, pairs, known_offsets, known_pairs
 
 
 def _measure(oracles):
-    pull, score, loss = oracles.pull, oracles.score, oracles.loss
-    add_features = oracles.add_features
+    products, loss = products_of(oracles), oracles.loss
 
-    def measure(space, data, owner, offsets, pairs, w, work, scales, points):
-        """Loss and |psi|^2 = <psi, psi> of each label; w is zero, up to rounding, in between."""
+    def measure(data, owner, offsets, pairs, room, row, points):
+        """Loss and |psi|^2 of each label."""
         for j in range(owner.shape[0]):
             i = owner[j]
             pair = pair_of(offsets, pairs, j)
-            scales[0], scales[1] = 1.0, -1.0
-            add_features(space, i, pair, scales, w)
-            pull(space, i, w, work)
-            square = score(data, i, work, pair[0]) - score(data, i, work, pair[1])
-            scales[0], scales[1] = -1.0, 1.0
-            add_features(space, i, pair, scales, w)
+            products(data, i, pair[0], pair, room, row)
+            square = row[0] - 2.0 * row[1]
+            products(data, i, pair[1], pair[1:], room, row)
             points[j, LOSS] = loss(data, i, pair[1])
-            points[j, SQUARE] = max(square, 0.0)
+            points[j, SQUARE] = max(square + row[0], 0.0)
 
     return measure
 
@@ -142,18 +138,11 @@ class _CompiledLabels(MinedLabels):
         )
 
     def _measured(self) -> _CompiledLabels:
-        structure, blocks = self.data.structure, self.data.blocks
-        room = aligned_zeros(blocks.size, np.float64), aligned_zeros(blocks.work_size, np.float64)
-        # By the structure's own oracles: what a prior does to psi is not known here.
-        specialise(_measure, structure.oracles, structure.allocates)(
-            blocks.data,
-            blocks.data,
-            self.owner,
-            self.offsets,
-            self.pairs,
-            *room,
-            np.empty(2),
-            self.points,
+        data, blocks = self.data, self.data.blocks
+        # In the structure's own space: what a prior does to psi is not known here.
+        room = data.product_room(np.float64, data.own_space, blocks.features.lifts)
+        data.own_kernel(_measure)(
+            blocks.data, self.owner, self.offsets, self.pairs, room, np.empty(2), self.points
         )
         return self
 

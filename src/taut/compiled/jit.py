@@ -249,6 +249,14 @@ def helper(function: Callable, allocates: bool = False, bounded: bool = False) -
     return numba.njit(**options, **_INSIDE)(_renamed(function, "a" * allocates + "b" * bounded))
 
 
+def inlined(function: Callable) -> Callable:
+    """Compile `function` as a part of its compiled callers, whatever LLVM thinks of its size.
+
+    For steps between two functions of many arguments: each call would copy all of them.
+    """
+    return numba.njit(**_OPTIONS, **_INSIDE, **_ALLOCATES_NOTHING, forceinline=True)(function)
+
+
 def view(function: Callable) -> Callable:
     """Compile `function`, which returns a view of its arguments, into its compiled callers."""
     return numba.njit(inline="always", **_OPTIONS, **_INSIDE, **_ALLOCATES_NOTHING)(function)

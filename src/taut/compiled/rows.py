@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from numba.extending import overload
 
 from taut.compiled.jit import helper, kernel
-from taut.compiled.lanes import add, bump, load, multiply_add, prefetch, store, width, zeros
+from taut.compiled.lanes import add, load, multiply_add, prefetch, store, width, zeros
 
 Rows = tuple[np.ndarray, ...]
 _LEAST_FILLED = 0.5  # share of non-zeros from which a dense matrix takes little more than CSR
@@ -181,56 +181,18 @@ def _times(strip):
 
 
 @helper
-def _change(labels, t, scales, q, W):
-    """The change of the register of columns that label q is in; its first column.
-
-    None is left, and -1 is returned, where an earlier label is in the same register.
-    """
-    change = zeros(W, 1)
-    unit = width(change)
-    column = labels[q, t] // unit * unit
-    for r in range(scales.shape[0]):
-        place = labels[r, t] - column
-        if 0 <= place < unit:
-            if r < q:
-                return change, -1
-            change = bump(change, place, scales[r])
-    return change, column
-
-
-def _dense_add_outer(rows, r, labels, t, scales, W, stride):
-    x = rows[0][r]
-    for q in range(scales.shape[0]):
-        change, column = _change(labels, t, scales, q, W)
-        if column >= 0:
-            for j in range(x.shape[0]):
-                place = j * stride + column
-                store(multiply_add(change, x[j], load(change, W, place)), W, place)
-
-
-def _csr_add_outer(rows, r, labels, t, scales, W, stride):
-    data, indices, indptr = rows
-    for q in range(scales.shape[0]):
-        change, column = _change(labels, t, scales, q, W)
-        if column >= 0:
-            for p in range(indptr[r], indptr[r + 1]):
-                place = indices[p] * stride + column
-                store(multiply_add(change, data[p], load(change, W, place)), W, place)
-
-
-@helper
-def _any(scales, first, last):
+def _any(scales, first, last, least):
     found = False
     for k in range(first, last):
-        found |= scales[k] != 0.0
+        found |= abs(scales[k]) > least
     return found
 
 
 @helper
-def _dense_add_strip(rows, r, scales, W, stride, column, zero):
+def _dense_add_strip(rows, r, scales, at, W, stride, column, zero):
     """W += x_r (outer) scales in a strip of columns."""
     x = rows[0][r]
-    change = load(zero, scales, column)
+    change = load(zero, scales, at + column)
     place = column
     for j in range(x.shape[0]):
         store(multiply_add(change, x[j], load(zero, W, place)), W, place)
@@ -238,27 +200,31 @@ def _dense_add_strip(rows, r, scales, W, stride, column, zero):
 
 
 @helper
-def _csr_add_strip(rows, r, scales, W, stride, column, zero):
+def _csr_add_strip(rows, r, scales, at, W, stride, column, zero):
     """W += x_r (outer) scales in a strip of columns."""
     data, indices, indptr = rows
-    change = load(zero, scales, column)
+    change = load(zero, scales, at + column)
     for p in range(indptr[r], indptr[r + 1]):
         place = indices[p] * stride + column
         store(multiply_add(change, data[p], load(zero, W, place)), W, place)
 
 
 def _add_full(strip):
-    """All strips that change, two registers at a time."""
+    """All registers of columns that change, two at a time where neighbours do."""
 
-    def add_full(rows, r, scales, W, stride):
+    def add_full(rows, r, scales, at, least, W, stride):
         unit = width(zeros(W, 1))
         column = 0
-        while column + 2 * unit <= stride:
-            if _any(scales, column, column + 2 * unit):
-                strip(rows, r, scales, W, stride, column, zeros(W, 2))
-            column += 2 * unit
-        if column < stride and _any(scales, column, stride):
-            strip(rows, r, scales, W, stride, column, zeros(W, 1))
+        while column < stride:
+            here = at + column
+            if not _any(scales, here, here + unit, least):
+                column += unit
+            elif column + unit < stride and _any(scales, here + unit, here + 2 * unit, least):
+                strip(rows, r, scales, at, W, stride, column, zeros(W, 2))
+                column += 2 * unit
+            else:
+                strip(rows, r, scales, at, W, stride, column, zeros(W, 1))
+                column += unit
 
     return add_full
 
@@ -354,23 +320,20 @@ def row_times(rows: Rows, r: int, W: np.ndarray, stride: int, out: np.ndarray, a
     raise TypeError(COMPILED_ONLY)
 
 
-@operation(_dense_add_outer, _csr_add_outer)
-def add_outer(
+@operation(_add_full(_dense_add_strip), _add_full(_csr_add_strip))
+def add_full_outer(
     rows: Rows,
     r: int,
-    labels: np.ndarray,
-    t: int,
     scales: np.ndarray,
+    at: int,
+    least: float,
     W: np.ndarray,
     stride: int,
 ) -> None:
-    """W[:, labels[q, t]] += scales[q] x_r for all q, one register of columns at a time."""
-    raise TypeError(COMPILED_ONLY)
+    """W += x_r (outer) scales[at : at + stride], which are of the type of W.
 
-
-@operation(_add_full(_dense_add_strip), _add_full(_csr_add_strip))
-def add_full_outer(rows: Rows, r: int, scales: np.ndarray, W: np.ndarray, stride: int) -> None:
-    """W += x_r (outer) scales, where there are `stride` scales of the type of W."""
+    Registers of columns whose scales are all at most `least` are left out.
+    """
     raise TypeError(COMPILED_ONLY)
 
 

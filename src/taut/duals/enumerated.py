@@ -8,27 +8,29 @@ from taut.binding import CompiledData
 from taut.compiled.jit import kernel
 from taut.compiled.lanes import aligned_zeros, prefetch
 from taut.duals.base import BlockDual
-from taut.duals.threads import exchange, until_exchange
-from taut.spaces.scaling import data_of, rise_of
+from taut.duals.threads import exchange, pushing_of, until_exchange
+from taut.spaces.labels import adding_of
+from taut.spaces.parts import Clear, Lifted, Scatter
+from taut.spaces.scaling import rise_of
 from taut.storage.stored import Stored, check, check_totals
 
 _AHEAD = 2  # visits between asking for a block's data and using them
 
 
 def _exact_pass(oracles):
-    pull, exact_step, add_change = oracles.pull, oracles.exact_step, oracles.add_change
-    ask_for = oracles.prefetch
+    pull, exact_step, push_to = oracles.pull, oracles.exact_step, pushing_of(oracles)
+    ask_for_rows, ask_for, n_all = oracles.ask, oracles.prefetch, oracles.n_all
 
-    def exact_pass(space, order, weight, worker, stiffness, work, change, alpha, gap, sums):
+    def exact_pass(space, data, order, weight, worker, stiffness, work, change, alpha, gap, sums):
         """Visit blocks in order; the exact block step over all labels."""
-        data = data_of(space)
         last = order.shape[0] - 1
         begin = 0
         while begin <= last:
             end = until_exchange(worker, begin, order.shape[0])
             for position in range(begin, end):
                 ahead = order[min(position + _AHEAD, last)]
-                ask_for(space, ahead)
+                ask_for_rows(space, ahead)
+                ask_for(data, ahead)
                 prefetch(alpha, ahead * alpha.shape[1])
                 i = order[position]
                 pull(space, i, worker.w, work)
@@ -37,9 +39,9 @@ def _exact_pass(oracles):
                     data, i, work, weight[i], stiffness / rise, alpha[i], change
                 )
                 if length > 0.0:
-                    add_change(space, i, change, -1.0 / stiffness, work, worker.w)
-                    if worker.own.shape[0] > 0:
-                        add_change(space, i, change, -1.0 / stiffness, work, worker.own)
+                    size = n_all(space, i, change)
+                    # The potentials are no longer needed.
+                    push_to(space, i, change, size, -1.0 / stiffness, work, worker)
                 sums[0] += loss
                 sums[1] += rise * length
             exchange(worker)
@@ -49,36 +51,46 @@ def _exact_pass(oracles):
 
 
 def _exact_vector(oracles):
-    add_change = oracles.add_change
+    add_labels = adding_of(oracles)
 
-    def exact_vector(space, truth_place, alpha, work, change, U):
+    def exact_vector(space, data, all_labels, truth_place, alpha, statistics, change, U):
         """U = sum_ik alpha_ik (phi(truth) - phi(k)); a truth that is no label has phi = 0."""
         for i in range(alpha.shape[0]):
             others = 0.0
             for k in range(alpha.shape[1]):
-                change[k] = alpha[i, k] if k != truth_place[i] else 0.0
-                others += change[k]
+                change[k] = -alpha[i, k] if k != truth_place[i] else 0.0
+                others -= change[k]
             if others > 0.0:
                 if truth_place[i] >= 0:
-                    change[truth_place[i]] = -others
-                add_change(space, i, change, -1.0, work, U)
+                    change[truth_place[i]] = others
+                add_labels(space, data, i, all_labels, change, statistics, U)
 
     return exact_vector
 
 
 def _largest_squares(oracles):
-    inner = oracles.inner
+    parts, lift, n_all = oracles.parts, oracles.lift, oracles.n_all
 
-    def largest_squares(data, all_labels, offsets, truth, out):
+    def largest_squares(data, all_labels, offsets, truth, room, row, out):
         """out[i] = the largest |psi|^2 of block i."""
+        space, scratch, s, lifted = room
         for i in range(out.shape[0]):
+            size = n_all(space, i, s)
             own = truth[offsets[i] : offsets[i + 1]]
-            base = inner(data, i, own, own)
+            base = 0.0
             out[i] = 0.0
-            for k in range(all_labels.shape[0]):
-                label = all_labels[k]
-                square = base + inner(data, i, label, label) - 2.0 * inner(data, i, label, own)
-                out[i] = max(out[i], square)
+            for k in range(-1, all_labels.shape[0]):
+                label = own if k < 0 else all_labels[k]
+                parts(data, i, label, Scatter(s, s, size, 0, 1.0))
+                end, factor = lift(space, i, s, size, scratch, lifted)
+                square = parts(data, i, label, Lifted(lifted, s, end, factor))
+                if k < 0:
+                    base = square
+                    for q in range(all_labels.shape[0]):
+                        row[q] = parts(data, i, all_labels[q], Lifted(lifted, s, end, factor))
+                else:
+                    out[i] = max(out[i], base + square - 2.0 * row[k])
+                parts(data, i, label, Clear(s))
 
     return largest_squares
 
@@ -120,7 +132,7 @@ class EnumeratedDual(BlockDual):
         super().__init__(data, weight, n_jobs)
         blocks = self.data.blocks
         self.all_labels = self.data.structure.all_labels
-        self.allocate(blocks.dtype)
+        self.allocate(data.dtype)
         self.alpha = np.zeros((data.n_blocks, len(self.all_labels)))
         self.truth_place = np.empty(data.n_blocks, dtype=np.int64)
         find_truths(self.all_labels, blocks.truth, blocks.offsets, self.truth_place)
@@ -132,26 +144,27 @@ class EnumeratedDual(BlockDual):
         self.alpha[among, self.truth_place[among]] += amount[among]
 
     def allocate(self, dtype):
-        n_labels = len(self.all_labels)
         self.spaces = [self.data.space(dtype, number=k) for k in range(self.n_jobs)]
-        self.buffers = [
-            (aligned_zeros(self.data.blocks.work_size, dtype), aligned_zeros(n_labels, np.float64))
+        self.rooms = [
+            (
+                aligned_zeros(self.data.blocks.work_size, dtype),
+                self.data.statistics(np.float64),
+            )
             for _ in range(self.n_jobs)
         ]
 
     def visit_part(self, number, order, worker, stiffness, exact, gap, sums):
         self.data.kernel(_exact_pass)(
-            self.spaces[number], order, self.weight, worker, stiffness,
-            *self.buffers[number], self.alpha, gap, sums,
+            self.spaces[number], self.data.blocks.data, order, self.weight, worker, stiffness,
+            *self.rooms[number], self.alpha, gap, sums,
         )  # fmt: skip
         return order[:0]
 
     def add_vector(self, U):
-        blocks, space = self.data.blocks, self.data.space(U.dtype)
-        work = aligned_zeros(blocks.work_size, U.dtype)
         self.data.kernel(_exact_vector)(
-            space, self.truth_place, self.alpha, work, self.buffers[0][1], U
-        )
+            self.data.space(U.dtype), self.data.blocks.data, self.all_labels, self.truth_place,
+            self.alpha, self.data.statistics(U.dtype), np.empty(len(self.all_labels)), U,
+        )  # fmt: skip
 
     @property
     def loss_sum(self):
@@ -159,10 +172,12 @@ class EnumeratedDual(BlockDual):
         return float(loss(self.data.blocks.data, self.all_labels, self.alpha))
 
     def curvature(self):
-        blocks, out = self.data.blocks, np.empty(self.data.n_blocks)
-        self.data.own_kernel(_largest_squares)(
-            blocks.data, self.all_labels, blocks.offsets, blocks.truth, out
-        )
+        data, blocks, out = self.data, self.data.blocks, np.empty(self.data.n_blocks)
+        room = data.product_room(np.float64, data.own_space, blocks.features.lifts)
+        data.own_kernel(_largest_squares)(
+            blocks.data, self.all_labels, blocks.offsets, blocks.truth, room,
+            np.empty(len(self.all_labels)), out,
+        )  # fmt: skip
         return out if self.data.prior.trivial else out * self.data.rises
 
     def arrays(self):

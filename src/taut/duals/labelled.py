@@ -26,9 +26,9 @@ from taut.duals.planes import (
     prefetch_places,
     prefetch_planes,
 )
-from taut.duals.threads import exchange
+from taut.duals.threads import exchange, moving_of
 from taut.sampling import ARGMAX, Sampler
-from taut.spaces.inner_products import ProductRoom, inner_products
+from taut.spaces.labels import ProductRoom, adding_of, products_of, score_of
 from taut.storage.stored import check, require, vector
 
 _DOUBT = 1e-6  # relative, by which an argmax below a known label must be wrong
@@ -47,8 +47,9 @@ def _plane_pass(step, make_sample):
 
 
 def _visits(oracles, step, sample):
-    pull, score, ask_for = oracles.pull, oracles.score, oracles.prefetch
-    loss_of, add_features, products = oracles.loss, oracles.add_features, inner_products(oracles)
+    pull, score, products = oracles.pull, score_of(oracles), products_of(oracles)
+    ask_for, ask_for_rows = oracles.prefetch, oracles.ask
+    loss_of, move = oracles.loss, moving_of(oracles)
 
     def plane_pass(
         space, data, offsets, truth, order, weight, worker, stiffness, exact, max_steps, seed,
@@ -69,7 +70,8 @@ def _visits(oracles, step, sample):
             prefetch_places(planes, order[min(progress[0] + 2 * _AHEAD, last)])
             ahead = order[min(progress[0] + _AHEAD, last)]
             prefetch_planes(planes, ahead)
-            ask_for(space, ahead)
+            ask_for_rows(space, ahead)
+            ask_for(data, ahead)
             i = order[progress[0]]
             if exact and not make_room(planes, i, wanted):
                 break
@@ -109,9 +111,7 @@ def _visits(oracles, step, sample):
                         violation[new] = value
                         gram = gram_of(planes, i)
                         for added in range(new if new > 1 else 0, new + 1):
-                            products(
-                                i, labels[added : added + 1], labels[: added + 1], buffers.gram, row
-                            )
+                            products(data, i, labels[added], labels[: added + 1], buffers.gram, row)
                             for q in range(added + 1):
                                 gram[added, q] = row[q]
                                 gram[q, added] = row[q]
@@ -125,16 +125,14 @@ def _visits(oracles, step, sample):
             kept = select(labels, change, count, -1.0 / stiffness, buffers.chosen, row)
             if kept > 0:
                 picked = buffers.chosen[: kept * size].reshape((kept, size))
-                add_features(space, i, picked, row[:kept], w)
-                if worker.own.shape[0] > 0:
-                    add_features(space, i, picked, row[:kept], worker.own)
+                move(space, data, i, picked, row[:kept], buffers.statistics, worker)
             progress[0] += 1
 
     return plane_pass
 
 
 def _plane_vector(oracles):
-    add_features = oracles.add_features
+    add_labels = adding_of(oracles)
 
     def plane_vector(space, data, planes, buffers, U):
         """U = sum_iq coef_iq psi_i(q): plane 0 is the truth, and its phi is in every psi."""
@@ -150,7 +148,7 @@ def _plane_vector(oracles):
                 values[0] -= values[q]
             kept = select(labels, values, count, -1.0, buffers.chosen, buffers.row)
             picked = buffers.chosen[: kept * size].reshape((kept, size))
-            add_features(space, i, picked, buffers.row[:kept], U)
+            add_labels(space, data, i, picked, buffers.row[:kept], buffers.statistics, U)
 
     return plane_vector
 
@@ -175,6 +173,7 @@ class _Buffers(NamedTuple):
     gram: ProductRoom
     room: tuple
     work: np.ndarray
+    statistics: np.ndarray
     found: np.ndarray
     values: np.ndarray
     violation: np.ndarray
@@ -204,11 +203,10 @@ class LabelledDual(PlaneDual):
         self.wanted = sampler.n_labels(data, n_samples)
         blocks = self.data.blocks
         self.planes = Planes(self.weight, blocks.truth, blocks.offsets)
-        self.allocate(blocks.dtype)
+        self.allocate(data.dtype)
 
     def allocate(self, dtype):
-        by_inner = self.data.oracles.inner is not None
-        size = 0 if by_inner else self.data.size
+        size = 0 if self.data.lifts else self.data.size
         self.scratch = [aligned_zeros(size, dtype) for _ in range(self.n_jobs)]
         self.spaces = [self.data.space(dtype, number=k) for k in range(self.n_jobs)]
         self._share()
@@ -223,9 +221,10 @@ class LabelledDual(PlaneDual):
         blocks, most = self.data.blocks, 4 * int(self.planes.arrays.places[:, CAPACITY].max())
         space = self.data.space(scratch.dtype, bounds=False, number=number)
         return _Buffers(
-            gram=ProductRoom.of(space, blocks, scratch),
+            gram=ProductRoom.of(space, blocks.features, scratch),
             room=self.sampler.room(self.data, self.wanted, scratch.dtype),
             work=aligned_zeros(blocks.work_size, scratch.dtype),
+            statistics=self.data.statistics(scratch.dtype),
             found=aligned_zeros(self.wanted * blocks.label_size, np.int32),
             values=aligned_zeros(self.wanted, np.float64),
             violation=aligned_zeros(most, np.float64),
@@ -255,6 +254,7 @@ class LabelledDual(PlaneDual):
 
     def add_vector(self, U):
         buffers, plane_vector = self._buffers(0), self.data.kernel(_plane_vector)
+        buffers = buffers._replace(statistics=self.data.statistics(U.dtype))
         space = self.data.space(U.dtype)
         plane_vector(space, self.data.blocks.data, self.planes.arrays, buffers, U)
 

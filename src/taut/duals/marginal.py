@@ -9,8 +9,9 @@ import numpy as np
 from taut.binding import CompiledData
 from taut.compiled.jit import helper
 from taut.compiled.lanes import aligned_zeros
-from taut.duals.means import MeanDual, square_of
-from taut.duals.threads import exchange, until_exchange
+from taut.duals.means import MeanDual, score_of_means
+from taut.duals.threads import exchange, pushing_of, until_exchange
+from taut.spaces.labels import square_of
 
 _FIRST = 1e-3  # share of the uniform distribution in the first mean, the rest being the truth
 _LONGEST = 1.0 - 2.0**-52  # a whole step would leave a face of the polytope for good
@@ -18,9 +19,9 @@ _NOTHING = 1e-15  # a gain per unit of weight that rounding explains
 
 
 def _visits(oracles):
-    pull, add_mean = oracles.pull, oracles.add_mean
-    mean_score, mean_loss = oracles.mean_score, oracles.mean_loss
-    ask_for, expect, square = oracles.prefetch, oracles.expect, square_of(oracles)
+    pull, expect, mean_loss = oracles.pull, oracles.expect, oracles.mean_loss
+    ask_for, square = oracles.ask, square_of(oracles)
+    score, push_to = score_of_means(oracles), pushing_of(oracles)
 
     def visits(
         space, data, order, weight, worker, stiffness, temperature, exact, offsets, means, buffers,
@@ -45,9 +46,12 @@ def _visits(oracles):
                 for p in range(mean.shape[0]):
                     delta[p] -= mean[p]
                 loss = mean_loss(data, i, delta)
-                gain = mean_score(data, i, work, delta) + loss
+                gain, size = score(space, data, i, delta, buffers)
+                gain += loss
                 gap[i] = weight[i] * max(gain, 0.0)
-                length = square(data, i, delta, buffers)
+                length = square(
+                    buffers.space, i, buffers.statistics, size, buffers.scratch, buffers.lifted
+                )
                 step = _LONGEST
                 # Moves that rounding hides are made whole: labels grow from next to nothing so.
                 if exact and stiffness * max(gain, _NOTHING) < step * weight[i] * length:
@@ -55,9 +59,9 @@ def _visits(oracles):
                 for p in range(mean.shape[0]):
                     mean[p] += step * delta[p]
                 move = step * weight[i]
-                add_mean(space, i, delta, move / -stiffness, work, w)
-                if worker.own.shape[0] > 0:
-                    add_mean(space, i, delta, move / -stiffness, work, worker.own)
+                push_to(
+                    space, i, buffers.statistics, size, move / -stiffness, buffers.scaled, worker
+                )
                 sums[0] += move * loss
                 sums[1] += move * move * length
             exchange(worker)
@@ -153,14 +157,15 @@ def _hard(oracles):
 
 
 def _collect(oracles, toward):
-    pull, add_mean = oracles.pull, oracles.add_mean
-    mean_score, mean_loss = oracles.mean_score, oracles.mean_loss
+    pull, push, mean_loss = oracles.pull, oracles.push, oracles.mean_loss
+    score = score_of_means(oracles)
 
     def collect(
-        space, data, offsets, order, weight, w, temperature, mean_offsets, means, deltas, work,
+        space, data, offsets, order, weight, w, temperature, mean_offsets, means, deltas, buffers,
         label, gap, move, slopes,
     ):  # fmt: skip
         """Where all blocks would go; what that adds to U, to the dual's slope and to its loss."""
+        work, statistics = buffers.work, buffers.statistics
         for i in order:
             mean = means[mean_offsets[i] : mean_offsets[i + 1]]
             delta = deltas[mean_offsets[i] : mean_offsets[i + 1]]
@@ -169,11 +174,14 @@ def _collect(oracles, toward):
             for p in range(mean.shape[0]):
                 delta[p] -= mean[p]
             loss = mean_loss(data, i, delta)
-            gain = mean_score(data, i, work, delta) + loss
+            gain, size = score(space, data, i, delta, buffers)
+            gain += loss
             gap[i] = weight[i] * max(gain, 0.0)
             slopes[0] += weight[i] * gain
             slopes[1] += weight[i] * loss
-            add_mean(space, i, delta, -weight[i], work, move)
+            for p in range(size):
+                statistics[p] *= -weight[i]
+            push(space, i, statistics, size, 0.0, move)
 
     return collect
 
@@ -194,7 +202,7 @@ class BatchMarginalDual(MarginalDual):
         blocks = self.data.blocks
         self.data.kernel(_directions(self.temperature == 0.0))(
             self.spaces[0], blocks.data, blocks.offsets, order, self.weight, worker.w,
-            self.temperature, self.offsets, self.means, self.deltas, self.buffers[0].work,
+            self.temperature, self.offsets, self.means, self.deltas, self.buffers[0],
             np.empty(blocks.label_size, dtype=np.int32), gap, self.move, self.slopes,
         )  # fmt: skip
         return order[:0]

@@ -11,6 +11,7 @@ from taut.compiled.jit import helper
 from taut.compiled.lanes import aligned_zeros
 from taut.data.arrays import ranges
 from taut.duals.base import BlockDual
+from taut.spaces.labels import square_of
 from taut.storage.stored import Stored, check
 
 _SLACK = 1e-5  # that rounding in single precision may leave between a probability and its bounds
@@ -19,45 +20,44 @@ _SLACK = 1e-5  # that rounding in single precision may leave between a probabili
 class MeanBuffers(NamedTuple):
     """Room for one visit; compiled code makes no arrays.
 
-    `space` is for lengths of moves: what the oracles see there is not bounded.
+    `space` is for lengths of moves: what is pulled there is not bounded.
     """
 
     space: tuple
     work: np.ndarray
-    spare: np.ndarray
+    statistics: np.ndarray
+    scaled: np.ndarray
+    lifted: np.ndarray
     scratch: np.ndarray
     delta: np.ndarray
     truth: np.ndarray
     none: np.ndarray
-    sign: np.ndarray
 
 
-def square_of(oracles):
-    """A function that returns |A delta|^2."""
-    pull, mean_score, add_mean = oracles.pull, oracles.mean_score, oracles.add_mean
-    mean_square = oracles.mean_square
+def score_of_means(oracles):
+    """A function that writes the statistics of a mean, and returns its score and their number."""
+    spread, n_all = oracles.spread, oracles.n_all
 
-    def by_structure(data, i, delta, buffers):
-        return mean_square(data, i, buffers.spare, delta)
+    def score(space, data, i, mean, buffers):
+        statistics = buffers.statistics
+        spread(data, i, mean, statistics)
+        size = n_all(space, i, statistics)
+        total = 0.0
+        for p in range(size):
+            total += statistics[p] * buffers.work[p]
+        return total, size
 
-    def by_scores(data, i, delta, buffers):
-        """Scores against A delta as weights; `scratch` is zero, up to rounding, in between."""
-        add_mean(buffers.space, i, delta, 1.0, buffers.spare, buffers.scratch)
-        pull(buffers.space, i, buffers.scratch, buffers.spare)
-        square = mean_score(data, i, buffers.spare, delta)
-        add_mean(buffers.space, i, delta, -1.0, buffers.spare, buffers.scratch)
-        return square
-
-    return helper(by_scores if mean_square is None else by_structure)
+    return helper(score)
 
 
 def _sums(oracles):
-    normalise, mean_of = oracles.normalise, oracles.mean_of
-    mean_loss, add_mean = oracles.mean_loss, oracles.add_mean
+    normalise, mean_of, mean_loss = oracles.normalise, oracles.mean_of, oracles.mean_loss
+    spread, push, n_all = oracles.spread, oracles.push, oracles.n_all
 
     def sums(space, data, offsets, truth, weight, mean_offsets, means, buffers, U):
         """U += sum of weight A (s(truth) - mean), of means made exact; the summed loss."""
         total = 0.0
+        statistics = buffers.statistics
         for i in range(offsets.shape[0] - 1):
             size = mean_offsets[i + 1] - mean_offsets[i]
             mean, own = buffers.delta[:size], buffers.truth[:size]
@@ -68,8 +68,9 @@ def _sums(oracles):
             if U.shape[0] > 0 and weight[i] > 0.0:
                 mean_of(data, i, truth[offsets[i] : offsets[i + 1]], own)
                 for p in range(size):
-                    mean[p] -= own[p]
-                add_mean(space, i, mean, -weight[i], buffers.work, U)
+                    mean[p] = weight[i] * (own[p] - mean[p])
+                spread(data, i, mean, statistics)
+                push(space, i, statistics, n_all(space, i, statistics), 0.0, U)
         return total
 
     return sums
@@ -77,10 +78,11 @@ def _sums(oracles):
 
 def _curvatures(oracles):
     pull, argmax, mean_of = oracles.pull, oracles.argmax, oracles.mean_of
-    square = square_of(oracles)
+    spread, n_all, square = oracles.spread, oracles.n_all, square_of(oracles)
 
     def curvatures(space, data, offsets, truth, w, label, mean_offsets, buffers, out):
         """out[i] = |psi|^2 of the label of highest loss; w is zero."""
+        statistics = buffers.statistics
         for i in range(out.shape[0]):
             size = mean_offsets[i + 1] - mean_offsets[i]
             worst, own = buffers.delta[:size], buffers.truth[:size]
@@ -91,7 +93,11 @@ def _curvatures(oracles):
             mean_of(data, i, truth[offsets[i] : offsets[i + 1]], own)
             for p in range(size):
                 worst[p] -= own[p]
-            out[i] = square(data, i, worst, buffers)
+            spread(data, i, worst, statistics)
+            out[i] = square(
+                buffers.space, i, statistics, n_all(space, i, statistics), buffers.scratch,
+                buffers.lifted,
+            )  # fmt: skip
 
     return curvatures
 
@@ -118,17 +124,17 @@ class MeanDual(BlockDual):
             self.means = means
 
     def _buffers(self, dtype: type, number: int) -> MeanBuffers:
-        blocks, oracles = self.data.blocks, self.data.oracles
-        by_scores = oracles.mean_square is None or oracles.inner is None
+        data, blocks = self.data, self.data.blocks
         return MeanBuffers(
-            space=self.data.space(dtype, bounds=False, number=number),
+            space=data.space(dtype, bounds=False, number=number),
             work=aligned_zeros(blocks.work_size, dtype),
-            spare=aligned_zeros(blocks.work_size, dtype),
-            scratch=aligned_zeros(self.data.size if by_scores else 0, dtype),
+            statistics=data.statistics(dtype),
+            scaled=data.statistics(dtype),
+            lifted=data.statistics(dtype),
+            scratch=aligned_zeros(0 if data.lifts else data.size, dtype),
             delta=aligned_zeros(blocks.mean_size, dtype),
             truth=aligned_zeros(blocks.mean_size, dtype),
             none=aligned_zeros(0, dtype),
-            sign=np.ones(1),
         )
 
     def add_vector(self, U):

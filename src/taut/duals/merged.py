@@ -14,11 +14,13 @@ import numpy as np
 from taut.binding import CompiledData
 from taut.compiled.jit import helper
 from taut.compiled.lanes import aligned_zeros
-from taut.duals.means import MeanDual, square_of
+from taut.duals.means import MeanDual, score_of_means
 from taut.duals.plane_steps import sampled_steps
 from taut.duals.planes import N_PLANES, PlaneArrays, gram_of, one_block
-from taut.duals.threads import exchange, until_exchange
+from taut.duals.threads import exchange, pushing_of, until_exchange
 from taut.sampling import Sampler
+from taut.spaces.labels import ProductRoom, products_of, score_of
+from taut.spaces.parts import Lifted
 
 _TRUTH, _MERGED, _FIRST = 0, 1, 2  # the planes of a visit: samples begin with the third
 _NOTHING = 1e-13  # of a block's weight: a gap that rounding explains
@@ -33,63 +35,41 @@ class _Samples(NamedTuple):
     planes: PlaneArrays
     violation: np.ndarray
     change: np.ndarray
+    products: ProductRoom
+    row: np.ndarray
 
 
 def _gram_rows(oracles):
     """A function that fills the Gram matrix of truth, merged plane and samples, all of phi."""
-    pull, score, add_features = oracles.pull, oracles.score, oracles.add_features
-    mean_of, mean_score, add_mean = oracles.mean_of, oracles.mean_score, oracles.add_mean
-    inner, square = oracles.inner, square_of(oracles)
+    parts, lift, n_all, spread = oracles.parts, oracles.lift, oracles.n_all, oracles.spread
+    products = products_of(oracles)
 
-    def by_structure(data, i, own, found, count, mean, buffers, gram):
-        """By inner products of labels, and those with the mean through lengths of differences."""
-        delta = buffers.delta[: mean.shape[0]]
-        length = square(data, i, mean, buffers)
-        gram[_MERGED, _MERGED] = length
+    def gram_rows(data, i, own, found, count, mean, buffers, products_room, row, gram):
+        """The merged plane is lifted once for all labels, then each label for those before it."""
+        space, statistics, lifted = buffers.space, buffers.statistics, buffers.lifted
+        size = n_all(space, i, statistics)
+        spread(data, i, mean, statistics)
+        end, factor = lift(space, i, statistics, size, buffers.scratch, lifted)
+        square = 0.0
+        for p in range(size):
+            square += statistics[p] * (lifted[p] if p < end else factor * statistics[p])
+        gram[_MERGED, _MERGED] = square
+        each = Lifted(lifted, statistics, end, factor)
         for q in range(-1, count):
             label = own if q < 0 else found[q]
             place = _TRUTH if q < 0 else _FIRST + q
-            gram[place, place] = inner(data, i, label, label)
+            gram[place, _MERGED] = parts(data, i, label, each)
+            gram[_MERGED, place] = gram[place, _MERGED]
+            products(data, i, label, own.reshape((1, own.shape[0])), products_room, row)
+            gram[place, _TRUTH] = row[0]
+            gram[_TRUTH, place] = row[0]
             if q >= 0:
-                gram[place, _TRUTH] = inner(data, i, label, own)
-                gram[_TRUTH, place] = gram[place, _TRUTH]
-            for r in range(q):
-                gram[place, _FIRST + r] = inner(data, i, label, found[r])
-                gram[_FIRST + r, place] = gram[place, _FIRST + r]
-            mean_of(data, i, label, delta)
-            for p in range(mean.shape[0]):
-                delta[p] -= mean[p]
-            apart = square(data, i, delta, buffers)
-            gram[place, _MERGED] = 0.5 * (length + gram[place, place] - apart)
-            gram[_MERGED, place] = gram[place, _MERGED]
+                products(data, i, label, found[: q + 1], products_room, row)
+                for r in range(q + 1):
+                    gram[place, _FIRST + r] = row[r]
+                    gram[_FIRST + r, place] = row[r]
 
-    def by_scores(data, i, own, found, count, mean, buffers, gram):
-        """Scores against features as weights; `scratch` is zero, up to rounding, in between."""
-        space, work, scratch, sign = buffers.space, buffers.spare, buffers.scratch, buffers.sign
-        add_mean(space, i, mean, 1.0, work, scratch)
-        pull(space, i, scratch, work)
-        gram[_MERGED, _MERGED] = mean_score(data, i, work, mean)
-        add_mean(space, i, mean, -1.0, work, scratch)
-        for q in range(-1, count):
-            label = own if q < 0 else found[q]
-            place = _TRUTH if q < 0 else _FIRST + q
-            row = label.reshape((1, label.shape[0]))
-            sign[0] = 1.0
-            add_features(space, i, row, sign, scratch)
-            pull(space, i, scratch, work)
-            gram[place, place] = score(data, i, work, label)
-            gram[place, _TRUTH] = score(data, i, work, own)
-            gram[_TRUTH, place] = gram[place, _TRUTH]
-            for r in range(q):
-                gram[place, _FIRST + r] = score(data, i, work, found[r])
-                gram[_FIRST + r, place] = gram[place, _FIRST + r]
-            gram[place, _MERGED] = mean_score(data, i, work, mean)
-            gram[_MERGED, place] = gram[place, _MERGED]
-            sign[0] = -1.0
-            add_features(space, i, row, sign, scratch)
-
-    known = inner is not None and oracles.mean_square is not None
-    return helper(by_structure if known else by_scores)
+    return helper(gram_rows)
 
 
 @functools.cache
@@ -103,11 +83,9 @@ def _merging_pass(make_sample):
 
 
 def _visits(oracles, sample):
-    pull, score, loss_of, ask_for = (
-        oracles.pull, oracles.score, oracles.loss, oracles.prefetch,
-    )  # fmt: skip
-    mean_of, mean_score, mean_loss = oracles.mean_of, oracles.mean_score, oracles.mean_loss
-    add_mean, gram_rows = oracles.add_mean, _gram_rows(oracles)
+    pull, score, loss_of, ask_for = oracles.pull, score_of(oracles), oracles.loss, oracles.ask
+    mean_of, mean_loss, score_mean = oracles.mean_of, oracles.mean_loss, score_of_means(oracles)
+    spread, push_to, gram_rows = oracles.spread, pushing_of(oracles), _gram_rows(oracles)
 
     def merge(data, i, own, found, count, weight, coef, mean, new, part):
         """New = the mean of all planes by their coefficients."""
@@ -151,7 +129,8 @@ def _visits(oracles, sample):
                 planes.coef[_TRUTH] = 0.0
                 planes.coef[_MERGED] = weight[i]
                 violation[_TRUTH] = 0.0
-                violation[_MERGED] = planes.loss[_MERGED] + mean_score(data, i, work, mean) - base
+                merged_score, n_all = score_mean(space, data, i, mean, buffers)
+                violation[_MERGED] = planes.loss[_MERGED] + merged_score - base
                 for q in range(count):
                     planes.loss[_FIRST + q] = loss_of(data, i, found[q])
                     planes.coef[_FIRST + q] = 0.0
@@ -159,7 +138,10 @@ def _visits(oracles, sample):
                 gap[i] = weight[i] * (max(violation[_FIRST], 0.0) - violation[_MERGED])
                 if gap[i] <= _NOTHING * weight[i]:
                     continue
-                gram_rows(data, i, own, found, count, mean, buffers, gram_of(planes, 0))
+                gram_rows(
+                    data, i, own, found, count, mean, buffers, samples.products, samples.row,
+                    gram_of(planes, 0),
+                )  # fmt: skip
                 loss, length = sampled_steps(planes, 0, violation, stiffness, max_steps, change)
                 sums[0] += loss
                 sums[1] += length
@@ -172,9 +154,11 @@ def _visits(oracles, sample):
                     old = mean[p]
                     mean[p] = new[p]
                     new[p] -= old
-                add_mean(space, i, new, -weight[i] / stiffness, work, w)
-                if worker.own.shape[0] > 0:
-                    add_mean(space, i, new, -weight[i] / stiffness, work, worker.own)
+                spread(data, i, new, buffers.statistics)
+                push_to(
+                    space, i, buffers.statistics, n_all, -weight[i] / stiffness, buffers.scaled,
+                    worker,
+                )  # fmt: skip
             exchange(worker)
             begin = end
 
@@ -225,9 +209,9 @@ class MergedDual(MeanDual):
 
     def allocate(self, dtype):
         super().allocate(dtype)
-        self.samples = [self._samples(dtype) for _ in range(self.n_jobs)]
+        self.samples = [self._samples(dtype, k) for k in range(self.n_jobs)]
 
-    def _samples(self, dtype: type) -> _Samples:
+    def _samples(self, dtype: type, number: int) -> _Samples:
         room = _FIRST + self.wanted
         return _Samples(
             self.sampler.room(self.data, self.wanted, dtype),
@@ -236,6 +220,10 @@ class MergedDual(MeanDual):
             one_block(room),
             aligned_zeros(room, np.float64),
             aligned_zeros(2 * room, np.float64),
+            ProductRoom.of(
+                self.buffers[number].space, self.data.blocks.features, self.buffers[number].scratch
+            ),
+            aligned_zeros(room, np.float64),
         )
 
     def visit_part(self, number, order, worker, stiffness, exact, gap, sums):

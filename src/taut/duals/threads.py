@@ -16,8 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from taut.compiled.jit import helper
+from taut.compiled.jit import helper, view
 from taut.compiled.lanes import aligned_zeros
+from taut.spaces.labels import adding_of
 
 
 class Worker(NamedTuple):
@@ -89,3 +90,32 @@ def exchange(worker):
                     seen[k, j] += news
                     base[j] += news
                     w[j] += news
+
+
+def pushing_of(operations):
+    """A function that adds scale A_i s to a thread's w, and to its own moves where w is shared.
+
+    `s` are the first `size` statistics of block i; `scaled` is room for as many of the type of w.
+    """
+    push = operations.push
+
+    def push_to(space, i, s, size, scale, scaled, worker):
+        for p in range(size):
+            scaled[p] = scale * s[p]
+        push(space, i, scaled, size, 0.0, worker.w)
+        if worker.own.shape[0] > 0:
+            push(space, i, scaled, size, 0.0, worker.own)
+
+    return view(push_to)
+
+
+def moving_of(operations):
+    """The same of sum_q scales[q] phi(labels[q])."""
+    add_labels = adding_of(operations)
+
+    def move(space, data, i, labels, scales, statistics, worker):
+        add_labels(space, data, i, labels, scales, statistics, worker.w)
+        if worker.own.shape[0] > 0:
+            add_labels(space, data, i, labels, scales, statistics, worker.own)
+
+    return view(move)

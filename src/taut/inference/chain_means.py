@@ -26,7 +26,6 @@ from taut.compiled.lanes import (
     width,
     zeros,
 )
-from taut.compiled.rows import add_full_outer
 from taut.inference.means import least_of
 from taut.inference.viterbi import max_plus
 
@@ -115,12 +114,24 @@ def _descend(data, length, mean):
             mean[here - stride + j] = 0.0
 
 
+@helper
+def add_ends(work, here, ends, stride, t, length):
+    """Add the scores of first and last labels to the scores at position t, if it is at an end."""
+    if t == 0:
+        for k in range(stride):
+            work[here + k] += work[ends + k]
+    if t == length - 1:
+        for k in range(stride):
+            work[here + k] += work[ends + stride + k]
+
+
 def expect(data, i, work, temperature, loss_weight, base, mean):
     """Marginals of positions and pairs, by sum-product."""
     stride, n_labels = data.stride, data.n_labels
     first, length = data.offsets[i], data.offsets[i + 1] - data.offsets[i]
     T = length * stride
-    coming = T + n_labels * stride  # the message to each label at each position
+    ends = T + n_labels * stride
+    coming = ends + 2 * data.boundary * stride  # the message to each label at each position
     best = coming + length * stride  # and with the position's own score
     cost = work.dtype.type(loss_weight * data.unit[i])
     for t in range(length):
@@ -135,6 +146,8 @@ def expect(data, i, work, temperature, loss_weight, base, mean):
             for k in range(stride):
                 work[best + here + k] = work[coming + here + k] + work[here + k] + cost
         work[best + here + data.truth[first + t]] -= cost
+        if data.boundary:
+            add_ends(work, best + here, ends, stride, t, length)
     here = best + (length - 1) * stride
     last = (length - 1) * stride
     highest = work[here]
@@ -202,21 +215,6 @@ def _pair_sums(zero, data, length, p, mean):
     return sums
 
 
-def mean_score(data, i, work, mean):
-    """The scores of labels and of neighbouring pairs."""
-    length = data.offsets[i + 1] - data.offsets[i]
-    T = length * data.stride
-    zero = zeros(mean, 1)
-    value = 0.0
-    for p in range(length * data.stride):
-        value += mean[p] * work[p]
-    sums = zero
-    for p in range(0, data.n_labels * data.stride, width(zero)):
-        pairs = _pair_sums(zero, data, length, p, mean)
-        sums = add(sums, multiply(pairs, load(zero, work, T + p)))
-    return value + total(sums)
-
-
 def mean_loss(data, i, mean):
     """What the labels other than the truth's have, position by position."""
     first, length = data.offsets[i], data.offsets[i + 1] - data.offsets[i]
@@ -228,48 +226,17 @@ def mean_loss(data, i, mean):
     return value * data.unit[i]
 
 
-def add_mean(data, i, mean, factor, work, w):
-    """Each row for all labels of its position, and all pairs into the transitions."""
+def spread(data, i, mean, statistics):
+    """The marginals of positions, of pairs summed over all neighbours, and of both ends."""
     stride = data.stride
-    first, length = data.offsets[i], data.offsets[i + 1] - data.offsets[i]
-    nodes, T = length * stride, data.n_nodes * stride
+    length = data.offsets[i + 1] - data.offsets[i]
+    nodes, size = length * stride, data.n_labels * stride
     zero = zeros(mean, 1)
-    for t in range(length):
-        for k in range(stride):
-            work[k] = factor * mean[t * stride + k]
-        add_full_outer(data.rows, first + t, work, w, stride)
-    for p in range(0, data.n_labels * stride, width(zero)):
-        pairs = _pair_sums(zero, data, length, p, mean)
-        changed = multiply_add(pairs, mean.dtype.type(factor), load(zero, w, T + p))
-        store(changed, w, T + p)
+    for p in range(0, nodes, width(zero)):
+        store(load(zero, mean, p), statistics, p)
+    for p in range(0, size, width(zero)):
+        store(_pair_sums(zero, data, length, p, mean), statistics, nodes + p)
     if data.boundary:
-        ends = w.shape[0] - 2 * stride
-        for k in range(stride):
-            w[ends + k] += factor * mean[k]
-            w[ends + stride + k] += factor * mean[nodes - stride + k]
-
-
-def mean_square(data, i, work, mean):
-    """Overlaps of rows by the products of their marginals, and the square of all pairs' sum."""
-    stride = data.stride
-    start, length = data.starts[i], data.offsets[i + 1] - data.offsets[i]
-    zero = zeros(mean, 1)
-    value = 0.0
-    for t in range(length):
-        for u in range(t + 1):
-            overlap = data.overlaps[start + t * length + u] * (2.0 if u < t else 1.0)
-            part = zero
-            for k in range(0, stride, width(zero)):
-                here = load(zero, mean, t * stride + k)
-                part = add(part, multiply(here, load(zero, mean, u * stride + k)))
-            value += overlap * total(part)
-    sums = zero
-    for p in range(0, data.n_labels * stride, width(zero)):
-        pairs = _pair_sums(zero, data, length, p, mean)
-        sums = add(sums, multiply(pairs, pairs))
-    value += total(sums)
-    if data.boundary:
-        last = (length - 1) * stride
-        for k in range(stride):
-            value += mean[k] ** 2 + mean[last + k] ** 2
-    return value
+        for k in range(0, stride, width(zero)):
+            store(load(zero, mean, k), statistics, nodes + size + k)
+            store(load(zero, mean, nodes - stride + k), statistics, nodes + size + stride + k)

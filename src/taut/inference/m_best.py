@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from taut.compiled.jit import helper
+from taut.spaces.labels import score_of
 
 _FORBIDDEN = -1e30  # not infinite: compiled code may assume that no number is
 
@@ -88,7 +89,7 @@ def _is_allowed(work, stride, label):
 
 def best_of_block(oracles):
     """The search in one block, around the oracles."""
-    argmax, score, loss = oracles.argmax, oracles.score, oracles.loss
+    argmax, score, loss = oracles.argmax, score_of(oracles), oracles.loss
 
     def best(data, i, work, loss_weight, n_labels, stride, pool, found, values):
         """Write the labels of highest score + loss_weight * loss into the rows of `found`.

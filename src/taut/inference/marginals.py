@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from taut.errors import InvalidData
+from taut.spaces.labels import score_of
 
 
 def check_temperature(temperature: Any) -> float:
@@ -43,7 +44,7 @@ def position_marginals(oracles):
 
 def truth_log_likelihoods(oracles):
     """A loop over blocks around the oracles."""
-    pull, expect, score = oracles.pull, oracles.expect, oracles.score
+    pull, expect, score = oracles.pull, oracles.expect, score_of(oracles)
 
     def log_likelihoods(
         space, data, offsets, w, work, first, last, starts, truth, temperature, base, mean, out

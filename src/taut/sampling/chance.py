@@ -15,6 +15,7 @@ from taut.sampling._planes import distinct
 from taut.sampling.base import ALL_LABELS, EITHER, finds_best, lists_labels, missing
 from taut.sampling.listed import Top
 from taut.sampling.m_best import MBest
+from taut.spaces.labels import score_of
 from taut.structures.base import bounded_argmax
 
 
@@ -28,7 +29,7 @@ class PositionRoom(NamedTuple):
 
 
 def _draw_listed(oracles):
-    argmax, score, loss = oracles.argmax, oracles.score, oracles.loss
+    argmax, score, loss = oracles.argmax, score_of(oracles), oracles.loss
 
     def sample(data, i, work, loss_weight, seed, room, found, values):
         """One scan: label number t of those that may be drawn takes a place with odds 1 / t."""
@@ -65,7 +66,7 @@ def _next_label(label, n_labels):
 
 
 def _draw_positions(oracles):
-    argmax, score, loss = oracles.argmax, oracles.score, oracles.loss
+    argmax, score, loss = oracles.argmax, score_of(oracles), oracles.loss
 
     def sample(data, i, work, loss_weight, seed, room, found, values):
         """A label that is there already gives way to the next one in order that is not."""

@@ -11,13 +11,12 @@ import numpy as np
 from taut.binding import CompiledData, Room
 from taut.compiled.jit import helper, kernel
 from taut.compiled.label_rows import copy
-from taut.compiled.lanes import aligned_zeros
 from taut.errors import InvalidData
 from taut.sampling._planes import distinct
 from taut.sampling.base import EITHER, Data, Sampler, finds_best, lists_labels, missing
 from taut.sampling.listed import Top
 from taut.sampling.m_best import MBest
-from taut.spaces.inner_products import ProductRoom, inner_products
+from taut.spaces.labels import ProductRoom, products_of, score_of
 
 _CHOSEN = 2.0  # no cosine
 _NOTHING = 1e-30
@@ -64,7 +63,7 @@ def _choose_from(make):
 
 
 def _choice(oracles, make):
-    score, pooled, products = oracles.score, helper(make(oracles)), inner_products(oracles)
+    score, pooled, products = score_of(oracles), helper(make(oracles)), products_of(oracles)
 
     def sample(data, i, work, loss_weight, seed, room, found, values):
         """The best label, then repeatedly that of the best trade."""
@@ -75,11 +74,11 @@ def _choice(oracles, make):
         own = room.truth[begin:end].reshape((1, size))
         base = score(data, i, work, own[0])
         row, inner = room.row, room.products
-        products(i, own, own, inner, row)
+        products(data, i, own[0], own, inner, row)
         square_of_truth = row[0]
-        products(i, own, pool[:count], inner, room.with_truth)
+        products(data, i, own[0], pool[:count], inner, room.with_truth)
         for q in range(count):
-            products(i, pool[q : q + 1], pool[q : q + 1], inner, row)
+            products(data, i, pool[q], pool[q : q + 1], inner, row)
             room.squares[q] = row[0] - 2.0 * room.with_truth[q] + square_of_truth
             room.violations[q] = room.values[q] - base
             room.closest[q] = -1.0
@@ -90,7 +89,7 @@ def _choice(oracles, make):
             copy(pool[q], found[chosen])
             values[chosen] = room.values[q]
             chosen += 1
-            products(i, pool[q : q + 1], pool[:count], inner, row)
+            products(data, i, pool[q], pool[:count], inner, row)
             for p in range(count):
                 inner_psi = row[p] - room.with_truth[p] - room.with_truth[q] + square_of_truth
                 length = np.sqrt(max(room.squares[p] * room.squares[q], _NOTHING))
@@ -162,11 +161,10 @@ class Diverse(Sampler):
     def room(self, data: CompiledData, count: int, dtype: Any) -> tuple:
         """Room for the source's labels and their inner products."""
         blocks, n = data.blocks, self._source.n_labels(data, self.pool * count)
-        scratch = aligned_zeros(0 if data.oracles.inner is not None else data.size, dtype)
         space = data.space(dtype, bounds=False, room=Room())
         return DiverseRoom(
             self._source.room(data, n, dtype),
-            ProductRoom.of(space, blocks, scratch),
+            data.product_room(dtype, space),
             blocks.truth,
             blocks.offsets,
             float(self.diversity),

@@ -12,6 +12,7 @@ from taut.compiled.jit import helper
 from taut.compiled.label_rows import copy, same
 from taut.sampling._planes import distinct
 from taut.sampling.base import ALL_LABELS, Sampler, lists_labels, missing
+from taut.spaces.labels import score_of
 
 _THE_TRUTH = -1
 
@@ -70,7 +71,7 @@ def _put_first(values, places, count, value, place):
 
 
 def _best_listed(oracles):
-    score, loss = oracles.score, oracles.loss
+    score, loss = score_of(oracles), oracles.loss
 
     def sample(data, i, work, loss_weight, seed, room, found, values):
         """One scan: the best labels so far are a heap, and few labels enter it."""
@@ -118,7 +119,7 @@ def _put(label, value, place, found, values, best):
 
 
 def _all_listed(oracles):
-    score, loss = oracles.score, oracles.loss
+    score, loss = score_of(oracles), oracles.loss
 
     def sample(data, i, work, loss_weight, seed, room, found, values):
         """One scan; where rows are too few, the best label has one nevertheless."""

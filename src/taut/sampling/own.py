@@ -10,11 +10,12 @@ from typing import Any
 from taut.compiled.jit import helper
 from taut.sampling._planes import led_by_argmax
 from taut.sampling.base import OWN_SAMPLE, Sampler, has_sample, missing
+from taut.spaces.labels import score_of
 
 
 def _with_values(oracles, draw):
     """A sample around a function that writes labels alone."""
-    score, loss = oracles.score, oracles.loss
+    score, loss = score_of(oracles), oracles.loss
 
     def sample(data, i, work, loss_weight, seed, room, found, values):
         count = draw(data, i, work, loss_weight, seed, found)

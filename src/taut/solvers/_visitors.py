@@ -27,7 +27,7 @@ from taut.duals.enumerated import find_truths
 from taut.duals.planes import N_PLANES, gram_of, one_block
 from taut.duals.python import sampled_planes
 from taut.sampling import Sampler
-from taut.spaces.inner_products import ProductRoom, inner_products
+from taut.spaces.labels import ProductRoom, adding_of, products_of, score_of
 from taut.spaces.scaling import rise_of
 
 _AHEAD = 2  # visits between asking for a block's data and using them
@@ -95,13 +95,13 @@ def _begin(planes, count, weight):
 
 
 def _whole_gram(oracles):
-    products = inner_products(oracles)
+    products = products_of(oracles)
 
-    def fill(i, labels, count, planes, buffers):
+    def fill(data, i, labels, count, planes, buffers):
         """The Gram matrix of the labels' phi."""
         gram = gram_of(planes, 0)
         for added in range(count):
-            products(i, labels[added : added + 1], labels[: added + 1], buffers.gram, buffers.row)
+            products(data, i, labels[added], labels[: added + 1], buffers.gram, buffers.row)
             for q in range(added + 1):
                 gram[added, q] = buffers.row[q]
                 gram[q, added] = buffers.row[q]
@@ -110,7 +110,7 @@ def _whole_gram(oracles):
 
 
 def _no_gram(oracles):
-    def fill(i, labels, count, planes, buffers):
+    def fill(data, i, labels, count, planes, buffers):
         """Nothing: the step does not look at it."""
 
     return helper(fill)
@@ -127,8 +127,8 @@ def _sampled_visits(sample_of, step, gram):
 
 
 def _loop(oracles, sample, step, fill_gram):
-    ask_for, pull, score = oracles.prefetch, oracles.pull, oracles.score
-    loss_of, add_features = oracles.loss, oracles.add_features
+    ask_for, pull, score = oracles.ask, oracles.pull, score_of(oracles)
+    loss_of, add_labels = oracles.loss, adding_of(oracles)
 
     def visits(
         space, data, offsets, truth, order, weight, progress, room, max_steps, planes, buffers
@@ -160,17 +160,17 @@ def _loop(oracles, sample, step, fill_gram):
             for q in range(1, count):
                 planes.loss[q] = loss_of(data, i, labels[q])
             _begin(planes, count, weight[i])
-            fill_gram(i, labels, count, planes, buffers)
+            fill_gram(data, i, labels, count, planes, buffers)
             loss, _length = step(planes, 0, violation, 1.0 / scale, max_steps, change)
             sums[LOSS] += loss
             kept = select(labels, change, count, -scale, buffers.chosen, row)
             if kept > 0:
                 sums[STEPS] += 1.0
                 picked = buffers.chosen[: kept * size].reshape((kept, size))
-                add_features(space, i, picked, row[:kept], w)
+                add_labels(space, data, i, picked, row[:kept], buffers.statistics, w)
                 for q in range(kept):
                     row[q] *= (before + position) / scale
-                add_features(space, i, picked, row[:kept], late)
+                add_labels(space, data, i, picked, row[:kept], buffers.statistics, late)
 
     return visits
 
@@ -180,6 +180,7 @@ class _Buffers(NamedTuple):
 
     gram: ProductRoom
     work: np.ndarray
+    statistics: np.ndarray
     labels: np.ndarray
     values: np.ndarray
     violation: np.ndarray
@@ -206,8 +207,9 @@ class SampledVisitor(Visitor):
         self.room = sampler.room(data, count, np.float64)
         self.planes = one_block(most)
         self.buffers = _Buffers(
-            gram=ProductRoom.of(data.space(np.float64, bounds=False), blocks, scratch),
+            gram=ProductRoom.of(data.space(np.float64, bounds=False), blocks.features, scratch),
             work=aligned_zeros(blocks.work_size, np.float64),
+            statistics=data.statistics(np.float64),
             labels=aligned_zeros(most * blocks.label_size, np.int32),
             values=aligned_zeros(count, np.float64),
             violation=aligned_zeros(most, np.float64),
@@ -227,8 +229,8 @@ class SampledVisitor(Visitor):
 
 
 def _exact_visits(oracles):
-    ask_for, pull = oracles.prefetch, oracles.pull
-    exact_step, add_change = oracles.exact_step, oracles.add_change
+    ask_for, pull, push = oracles.ask, oracles.pull, oracles.push
+    exact_step, n_all = oracles.exact_step, oracles.n_all
 
     def visits(space, data, truth_place, order, weight, progress, work, alpha, change):
         """Visit blocks in order; the exact step over all labels."""
@@ -248,8 +250,13 @@ def _exact_visits(oracles):
             sums[LOSS] += loss
             if length > 0.0:
                 sums[STEPS] += 1.0
-                add_change(space, i, change, -scale, work, w)
-                add_change(space, i, change, -1.0 * (before + position), work, late)
+                size = n_all(space, i, change)
+                for p in range(size):
+                    change[p] *= -scale
+                push(space, i, change, size, 0.0, w)
+                for p in range(size):
+                    change[p] *= (before + position) / scale
+                push(space, i, change, size, 0.0, late)
 
     return visits
 
@@ -265,7 +272,7 @@ class ExactVisitor(Visitor):
         self.room = (
             aligned_zeros(blocks.work_size, np.float64),
             aligned_zeros(len(all_labels), np.float64),
-            aligned_zeros(len(all_labels), np.float64),
+            data.statistics(np.float64),
         )
         self.kernel = data.kernel(_exact_visits)
 

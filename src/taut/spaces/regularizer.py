@@ -7,18 +7,17 @@ those of the structure. A prior mean alone needs none of that: passes then only 
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 
-from taut.compiled.jit import helper
 from taut.data.arrays import LARGEST, as_numbers, check_finite
 from taut.errors import InvalidData
+from taut.spaces.labels import products_of
 from taut.spaces.quadratic import BoundedQuadratic, Quadratic
-from taut.spaces.scaling import Adding, Diagonal, Full, Reading
+from taut.spaces.scaling import Diagonal, Full
 
 _NO_BOUND = -1e300  # below any weight; not infinite: compiled code may assume that no number is
 FEW_LABELS = (
@@ -136,84 +135,26 @@ class Prior:
         return Full(np.array([pad(row) for row in columns.T]), none, none)
 
 
-@functools.cache
-def through_scaling(oracles: Any, allocates: bool) -> Any:
-    """The oracles of a structure, a named tuple, in a `ScaledSpace`: for vectors v and psi there.
+def gram_sizes(operations: Any) -> Any:
+    """A loop over blocks, in any space."""
+    products = products_of(operations)
 
-    Only those that see weights are other ones.
-    """
+    def sizes(data, all_labels, room, row, out):
+        """out[i] = the largest sum of a row of the Gram matrix of block i's phi, without signs.
 
-    def inside(name: str) -> Any:
-        oracle = getattr(oracles, name)
-        return oracle and helper(oracle, allocates)
-
-    ask_for, pull_w, add_psi, touch_w = map(inside, ("prefetch", "pull", "add_features", "touch"))
-    add_psi_change, add_psi_mean = inside("add_change"), inside("add_mean")
-
-    def prefetch(space, i):
-        ask_for(space.inside, i)
-
-    def pull(space, i, w, work):
-        touch_w(space.inside, i, Reading(space.scaling, w))
-        pull_w(space.inside, i, space.scaling.weights, work)
-
-    def add_features(space, i, labels, scales, w):
-        add_psi(space.inside, i, labels, scales, space.scaling.sums)
-        touch_w(space.inside, i, Adding(space.scaling, w))
-
-    def touch(space, i, action):
-        touch_w(space.inside, i, action)
-
-    def add_change(space, i, change, factor, work, w):
-        add_psi_change(space.inside, i, change, factor, work, space.scaling.sums)
-        touch_w(space.inside, i, Adding(space.scaling, w))
-
-    def add_mean(space, i, mean, factor, work, w):
-        add_psi_mean(space.inside, i, mean, factor, work, space.scaling.sums)
-        touch_w(space.inside, i, Adding(space.scaling, w))
-
-    return oracles._replace(
-        prefetch=prefetch,
-        pull=pull,
-        add_features=add_features,
-        touch=touch,
-        add_change=add_psi_change and add_change,
-        add_mean=add_psi_mean and add_mean,
-        complete=None,  # latent parts are found without
-        mean_square=None,  # lengths are others in this space
-    )
-
-
-def curvature_rises(oracles):
-    """A loop over blocks around the oracles that `through_scaling` made."""
-    pull, score, add_features = oracles.pull, oracles.score, oracles.add_features
-    inner = oracles.inner
-
-    def rises(space, data, all_labels, work, v, sign, out):
-        """out[i] = the curvature of block i's step, over what the structure takes it for.
-
-        Both by the largest sum of a row of the Gram matrix of phi, which is exact where labels have
-        no features in common. v is zero, up to rounding, in between.
+        It bounds the curvature of a step over all labels, and is exact where labels have no
+        features in common.
         """
         for i in range(out.shape[0]):
-            before = 0.0
-            after = 0.0
+            out[i] = 0.0
             for a in range(all_labels.shape[0]):
-                sign[0] = 1.0
-                add_features(space, i, all_labels[a : a + 1], sign, v)
-                pull(space, i, v, work)
-                row_before = 0.0
-                row_after = 0.0
+                products(data, i, all_labels[a], all_labels, room, row)
+                total = 0.0
                 for b in range(all_labels.shape[0]):
-                    row_before += abs(inner(data, i, all_labels[a], all_labels[b]))
-                    row_after += abs(score(data, i, work, all_labels[b]))
-                before = max(before, row_before)
-                after = max(after, row_after)
-                sign[0] = -1.0
-                add_features(space, i, all_labels[a : a + 1], sign, v)
-            out[i] = after / before if before > 0.0 else 1.0
+                    total += abs(row[b])
+                out[i] = max(out[i], total)
 
-    return rises
+    return sizes
 
 
 def _vector(name: str, values: Any, n: int) -> np.ndarray:

@@ -121,25 +121,3 @@ def _scaled_rise(space, i):
 def _choose_rise(space, i):
     scaled = getattr(space, "instance_class", None) is ScaledSpace
     return _scaled_rise if scaled else _no_rise
-
-
-def data_of(space: Any) -> Any:
-    """The structure's data in a space.
-
-    For kernels that are called once per pass: Numba takes microseconds to unpack an argument that
-    is a tuple of arrays.
-    """
-    raise TypeError(_COMPILED_ONLY)
-
-
-def _space_itself(space):
-    return space
-
-
-def _inside(space):
-    return space.inside
-
-
-@overload(data_of, strict=False, inline="always")
-def _choose_data(space):
-    return _inside if getattr(space, "instance_class", None) is ScaledSpace else _space_itself

@@ -1,6 +1,8 @@
 """What a label is: each structure is one file here and one line below."""
 
 from taut.data.costs import load_cost
+from taut.spaces.linear import OwnFeatures, RowFeatures
+from taut.spaces.parts import part
 from taut.structures.bags import Bags
 from taut.structures.base import Blocks, CompiledStructure, Structure
 from taut.structures.chain import Chain
@@ -29,9 +31,11 @@ __all__ = [
     "LatentStructure",
     "Multiclass",
     "NdcgRanking",
+    "OwnFeatures",
     "PairwiseRanking",
     "Regression",
     "RelaxedGraph",
+    "RowFeatures",
     "Scalar",
     "SlackRescaled",
     "Structure",
@@ -39,5 +43,6 @@ __all__ = [
     "check_structure",
     "cluster_tree",
     "load_cost",
+    "part",
     "tree_cost",
 ]

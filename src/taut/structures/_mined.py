@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from taut.compiled.jit import helper, view
+from taut.spaces.linear import OwnMap
+from taut.spaces.parts import Gather, Scatter, Times
 from taut.structures.base import Blocks, CompiledStructure, Oracles
 from taut.structures.scalar import step_of_one
 
@@ -32,6 +34,7 @@ class MinedData(NamedTuple):
     offsets: np.ndarray
     pairs: np.ndarray
     points: np.ndarray
+    candidate: np.ndarray = np.ones(1, dtype=np.int32)  # the label of all of them
 
 
 @view
@@ -60,6 +63,12 @@ class Mined(CompiledStructure):
         """The oracles, built around those of the structure."""
         return _mined(self.structure.oracles, self.structure.allocates)
 
+    @property
+    def own_map(self) -> OwnMap | None:
+        """That of the structure, for the blocks that candidates belong to."""
+        own = self.structure.own_map
+        return own and _of_owners(own, self.structure.allocates)
+
     def encode(self, X: Any, y: Any = None) -> Blocks:
         """X is a pair of the structure's own blocks and `MinedData` of them."""
         blocks, data = X
@@ -67,10 +76,9 @@ class Mined(CompiledStructure):
         return dataclasses.replace(
             blocks,
             data=data,
+            features=blocks.features.take(data.owner),
             offsets=np.arange(n + 1),
             truth=np.zeros(n, dtype=np.int32),
-            work_size=blocks.work_size + 1,  # for <w, psi>
-            use_inner=True,
             n_labels=0,
             label_stride=0,
             mean_offsets=None,
@@ -90,64 +98,57 @@ class Mined(CompiledStructure):
 def _mined(oracles: Oracles, allocates: bool) -> Oracles:
     """Oracles of candidates; cached, because kernels are found by them."""
     inside: Any = Oracles._make(oracle and helper(oracle, allocates) for oracle in oracles)
-    own_prefetch, own_pull, own_score = inside.prefetch, inside.pull, inside.score
-    own_add_features, own_touch = inside.add_features, inside.touch
+    own_prefetch, own_parts = inside.prefetch, inside.parts
 
     def prefetch(data, j):
         own_prefetch(data.inside, data.owner[j])
 
-    def pull(data, j, w, work):
-        """The last number of `work` is <w, psi>."""
-        i, last = data.owner[j], work.shape[0] - 1
-        pair = pair_of(data.offsets, data.pairs, j)
-        own_pull(data.inside, i, w, work[:last])
-        right = own_score(data.inside, i, work[:last], pair[0])
-        work[last] = right - own_score(data.inside, i, work[:last], pair[1])
+    def parts(data, j, label, each):
+        """What the candidate has more than the truth."""
+        pair, i = pair_of(data.offsets, data.pairs, j), data.owner[j]
+        if label[0] == 0:
+            return 0.0
+        own = own_parts(data.inside, i, pair[1], Times(each, 1.0))
+        return own + own_parts(data.inside, i, pair[0], Times(each, -1.0))
+
+    walk = helper(parts, allocates)
 
     def argmax(data, j, work, loss_weight, label):
         """The candidate when it violates, else the truth."""
-        violation = loss_weight * data.points[j, LOSS] - work[work.shape[0] - 1]
+        label[0] = 1
+        violation = loss_weight * data.points[j, LOSS] + walk(data, j, label, Gather(work))
         label[0] = 1 if violation > 0.0 else 0
         return max(violation, 0.0)
 
     def loss(data, j, label):
         return data.points[j, LOSS] * label[0]
 
-    def score(data, j, work, label):
-        return -work[work.shape[0] - 1] * label[0]
-
-    def add_features(data, j, labels, scales, w):
-        """The candidate, then the truth; the first scale is changed on the way and put back."""
-        total = 0.0
-        for q in range(scales.shape[0]):
-            total += scales[q] * labels[q, 0]
-        pair, given = pair_of(data.offsets, data.pairs, j), scales[0]
-        scales[0] = total
-        own_add_features(data.inside, data.owner[j], pair[1:], scales[:1], w)
-        scales[0] = -total
-        own_add_features(data.inside, data.owner[j], pair[:1], scales[:1], w)
-        scales[0] = given
-
-    def add_change(data, j, change, factor, work, w):
-        """Both at once: structures add only what differs. `work` has room for the scales."""
-        work[0] = -factor * change[0]
-        work[1] = factor * change[0]
-        pair = pair_of(data.offsets, data.pairs, j)
-        own_add_features(data.inside, data.owner[j], pair, work[:2], w)
-
-    def touch(data, j, action):
-        own_touch(data.inside, data.owner[j], action)
-
-    def inner(data, j, a, b):
-        return data.points[j, SQUARE] * a[0] * b[0]
-
-    def exact_step(data, j, work, weight, stiffness, alpha, change):
-        points, margin = data.points, work[work.shape[0] - 1]
-        return step_of_one(
-            points[j, LOSS], margin, points[j, SQUARE], weight, stiffness, alpha, change
+    def exact_step(data, j, work, weight, stiffness, alpha, statistics):
+        """The one variable, exactly."""
+        label = data.candidate
+        score = -walk(data, j, label, Gather(work))
+        change, gap, loss_change, length = step_of_one(
+            data.points[j, LOSS], score, data.points[j, SQUARE], weight, stiffness, alpha
         )
+        size = statistics.shape[0]
+        for p in range(size):
+            statistics[p] = 0.0
+        if change != 0.0:
+            walk(data, j, label, Scatter(statistics, statistics, size, 0, change))
+        return gap, loss_change, length
 
-    return Oracles(
-        prefetch, pull, argmax, loss, score, add_features, touch,
-        inner=inner, exact_step=exact_step, add_change=add_change,
-    )  # fmt: skip
+    return Oracles(argmax, loss, parts, prefetch, exact_step=exact_step)
+
+
+@functools.cache
+def _of_owners(own: OwnMap, allocates: bool) -> OwnMap:
+    """What reads and adds to w, for data that hold those of the structure."""
+    own_pull, own_push = helper(own.pull, allocates), helper(own.push, allocates)
+
+    def pull(data, j, w, work):
+        own_pull(data.inside, data.owner[j], w, work)
+
+    def push(data, j, statistics, w):
+        own_push(data.inside, data.owner[j], statistics, w)
+
+    return OwnMap(pull, push)

@@ -7,23 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from taut.compiled.jit import helper
 from taut.compiled.lanes import prefetch
-from taut.compiled.rows import add_row, as_rows, n_rows, prefetch_rows, row_dot, squared_norms
+from taut.compiled.rows import as_rows
 from taut.data.arrays import as_matrix
-from taut.spaces.scaling import act
-from taut.spaces.touching import touch_rows
+from taut.spaces.linear import RowFeatures
+from taut.spaces.parts import part
 from taut.structures.base import Blocks, CompiledStructure
-
-
-@helper
-def subtract(data, i, scale, w):
-    """W -= scale sign (x, bias)."""
-    rows, points, bias = data
-    scale *= -points[i, 0]
-    add_row(rows, i, scale, w)
-    if bias != 0.0:
-        w[w.shape[0] - 1] += scale * bias
 
 
 class SignedRows(CompiledStructure):
@@ -46,59 +35,26 @@ class SignedRows(CompiledStructure):
         """Rows X with one number y each."""
         X = as_matrix(X)
         rows = as_rows(X, dense_above=0.2)
-        n = n_rows(rows)
+        n = X.shape[0]
         signs, *others = self._targets(y, n)
+        features = RowFeatures(X, rows, bias=self.bias)
         # A block's numbers side by side: visits come in random order.
-        points = np.column_stack([signs, squared_norms(rows) + self.bias**2, *others])
+        points = np.column_stack([signs, features.norms, *others])
         return Blocks(
-            data=(rows, points, float(self.bias)),
-            n_features=X.shape[1] + (self.bias != 0.0),
-            offsets=np.arange(n + 1),
+            data=(points,), features=features, offsets=np.arange(n + 1),
             truth=np.zeros(n, dtype=np.int32),
-            dtype=X.dtype.type,
-            mean_reads=rows[0].size // n,
-        )
+        )  # fmt: skip
 
     def lengths(self, blocks):
         """|(x, bias)|; candidates are -1 and 1."""
-        return np.sqrt(blocks.data[1][:, 1])
+        return np.sqrt(blocks.data[0][:, 1])
 
     @staticmethod
     def prefetch(data, i):
-        """The block's numbers and its row."""
-        prefetch(data[1], data[1].shape[1] * i)
-        prefetch_rows(data[0], i, i + 1)
+        """The block's numbers."""
+        prefetch(data[0], data[0].shape[1] * i)
 
     @staticmethod
-    def touch(data, i, action):
-        """The row's features and the bias."""
-        touch_rows(data[0], i, i + 1, 1, action)
-        if data[2] != 0.0:
-            act(action, action.v.shape[0] - 1, action.v.shape[0])
-
-    @staticmethod
-    def pull(data, i, w, work):
-        """work[0] = <w, sign (x, bias)>."""
-        rows, points, bias = data
-        if bias != 0.0:
-            work[0] = points[i, 0] * (row_dot(rows, i, w) + bias * w[w.shape[0] - 1])
-        else:
-            work[0] = points[i, 0] * row_dot(rows, i, w)
-
-    @staticmethod
-    def score(data, i, work, label):
-        """-<w, psi>."""
-        return -work[0] * label[0]
-
-    @staticmethod
-    def add_features(data, i, labels, scales, w):
-        """W -= the sum of psi."""
-        total = 0.0
-        for q in range(scales.shape[0]):
-            total += scales[q] * labels[q, 0]
-        subtract(data, i, total, w)
-
-    @staticmethod
-    def inner(data, i, a, b):
-        """|(x, bias)|^2 times both numbers."""
-        return data[1][i, 1] * a[0] * b[0]
+    def parts(data, i, label, each):
+        """The row, against its sign for a candidate of 1."""
+        return part(each, 0, -data[0][i, 0] * label[0])

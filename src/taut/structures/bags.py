@@ -9,20 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from taut.compiled.jit import helper
-from taut.compiled.rows import (
-    Rows,
-    add_row,
-    as_rows,
-    prefetch_rows,
-    row_dot,
-    row_inner,
-    squared_norms,
-)
+from taut.compiled.rows import as_rows
 from taut.data.arrays import Checked, Matrix, as_matrix
 from taut.errors import InvalidData
-from taut.spaces.scaling import act
-from taut.spaces.touching import touch_rows
+from taut.spaces.linear import RowFeatures
+from taut.spaces.parts import part
 from taut.structures.base import Blocks, CompiledStructure, as_stacked
 
 STARTS = ("mean", "first", "random")
@@ -31,18 +22,8 @@ STARTS = ("mean", "first", "random")
 class BagData(NamedTuple):
     """What the oracles read."""
 
-    rows: Rows
-    offsets: np.ndarray
+    lengths: np.ndarray
     chosen: np.ndarray  # the instance that makes a bag positive; -1 for a negative bag
-    norms: np.ndarray
-    bias: float
-
-
-@helper
-def _score(data, row, w):
-    if data.bias != 0.0:
-        return row_dot(data.rows, row, w) + data.bias * w[w.shape[0] - 1]
-    return row_dot(data.rows, row, w)
 
 
 class Bags(CompiledStructure):
@@ -83,64 +64,41 @@ class Bags(CompiledStructure):
         matrix, offsets = as_stacked(X)
         rows, lengths = as_rows(matrix, dense_above=0.2), np.diff(offsets)
         chosen = _as_chosen(y, lengths)
-        data = BagData(
-            rows, offsets, chosen, squared_norms(rows) + self.bias**2, bias=float(self.bias)
-        )
+        # A positive bag has one instance in training, and its potential is the only one.
+        first = offsets[:-1] + np.maximum(chosen, 0)
+        last = np.where(chosen >= 0, first + 1, offsets[1:])
+        places = np.column_stack([first, last])
         return Blocks(
-            data=data,
-            n_features=matrix.shape[1] + (self.bias != 0.0),
+            data=BagData(lengths, chosen),
+            features=RowFeatures(matrix, rows, bias=self.bias, places=places),
             offsets=np.arange(len(lengths) + 1),
             truth=(chosen + 1).astype(np.int32),
-            work_size=int(lengths.max()),
-            dtype=matrix.dtype.type,
-            mean_reads=rows[0].size // len(lengths),
         )
 
     def valid_labels(self, blocks, owner, labels):
         """Either class; the instance is the given one in a positive bag, any in a negative one."""
-        chosen, lengths = blocks.data.chosen[owner], np.diff(blocks.data.offsets)[owner]
+        chosen, lengths = blocks.data.chosen[owner], blocks.data.lengths[owner]
         in_negative = (labels >= 0) & (labels <= lengths)
         return np.where(chosen >= 0, (labels == 0) | (labels == chosen + 1), in_negative)
 
     def lengths(self, blocks):
         """|(x, bias)| of the longest instance."""
-        return np.sqrt(np.maximum.reduceat(blocks.data.norms, blocks.data.offsets[:-1]))
+        starts = np.cumsum(blocks.data.lengths) - blocks.data.lengths
+        return np.sqrt(np.maximum.reduceat(blocks.features.norms, starts))
 
     def decode(self, labels, offsets):
         """The instance that makes each bag positive, -1 for a negative one."""
         return labels - 1
 
     @staticmethod
-    def prefetch(data, i):
-        """The rows of the bag."""
-        prefetch_rows(data.rows, data.offsets[i], data.offsets[i + 1])
-
-    @staticmethod
-    def touch(data, i, action):
-        """The features of the bag's rows, and the bias."""
-        touch_rows(data.rows, data.offsets[i], data.offsets[i + 1], 1, action)
-        if data.bias != 0.0:
-            act(action, action.v.shape[0] - 1, action.v.shape[0])
-
-    @staticmethod
-    def pull(data, i, w, work):
-        """work[z] = the score of instance z; of the given one only in a positive bag."""
-        first = data.offsets[i]
-        if data.chosen[i] >= 0:
-            work[data.chosen[i]] = _score(data, first + data.chosen[i], w)
-        else:
-            for z in range(data.offsets[i + 1] - first):
-                work[z] = _score(data, first + z, w)
-
-    @staticmethod
     def argmax(data, i, work, loss_weight, label):
         """A negative bag: its best instance, if it beats the truth; a positive one: the other."""
         given = data.chosen[i]
         if given >= 0:
-            label[0] = 0 if loss_weight > work[given] else given + 1
-            return max(loss_weight, work[given])
+            label[0] = 0 if loss_weight > work[0] else given + 1
+            return max(loss_weight, work[0])
         best = 0
-        for z in range(1, data.offsets[i + 1] - data.offsets[i]):
+        for z in range(1, data.lengths[i]):
             best = z if work[z] > work[best] else best
         value = work[best] + loss_weight
         label[0] = best + 1 if value > 0.0 else 0
@@ -152,41 +110,19 @@ class Bags(CompiledStructure):
         return 1.0 * ((label[0] > 0) != (data.chosen[i] >= 0))
 
     @staticmethod
-    def score(data, i, work, label):
-        """The instance's score."""
-        return work[label[0] - 1] if label[0] > 0 else 0.0
-
-    @staticmethod
-    def add_features(data, i, labels, scales, w):
-        """Add (x_z, bias) for each instance."""
-        for q in range(scales.shape[0]):
-            if labels[q, 0] > 0:
-                add_row(data.rows, data.offsets[i] + labels[q, 0] - 1, scales[q], w)
-                if data.bias != 0.0:
-                    w[w.shape[0] - 1] += scales[q] * data.bias
-
-    @staticmethod
-    def inner(data, i, a, b):
-        """<(x_a, bias), (x_b, bias)>; 0 with label 0."""
-        if a[0] == 0 or b[0] == 0:
+    def parts(data, i, label, each):
+        """The instance; nothing for label 0."""
+        if label[0] == 0:
             return 0.0
-        first = data.offsets[i] - 1
-        if a[0] == b[0]:
-            return data.norms[first + a[0]]
-        return row_inner(data.rows, first + a[0], first + b[0]) + data.bias * data.bias
+        return part(each, label[0] - 1 if data.chosen[i] < 0 else 0, 1.0)
 
     @staticmethod
-    def complete(data, i, w, work, label):
+    def complete(data, i, work, label):
         """The instance of highest score of a positive bag."""
         if label[0] > 0:
-            first = data.offsets[i]
             best = 0
-            highest = _score(data, first, w)
-            for z in range(1, data.offsets[i + 1] - first):
-                value = _score(data, first + z, w)
-                if value > highest:
-                    best = z
-                    highest = value
+            for z in range(1, data.lengths[i]):
+                best = z if work[z] > work[best] else best
             label[0] = best + 1
 
 

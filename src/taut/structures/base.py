@@ -11,17 +11,17 @@ that Numba compiles; labels are then rows of int32. Both are told apart by what 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import namedtuple
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from taut.compiled.lanes import aligned_zeros
 from taut.data.arrays import Matrix, as_matrix
 from taut.errors import InvalidData, InvalidStructure
 from taut.result import THE_OBJECTIVE
-from taut.spaces.scaling import act
+from taut.spaces.linear import Features, OwnMap, SpaceFunctions
 
 
 class Structure(ABC):
@@ -124,26 +124,18 @@ class Blocks:
     ----------
     data : tuple
         Arrays and numbers, possibly nested tuples of them, passed to every oracle.
-    n_features : int
-        Number of weights.
+    features : RowFeatures or OwnFeatures
+        How potentials are made of w.
     offsets : ndarray of int64, shape (n_blocks + 1,)
         Block i's label has `offsets[i + 1] - offsets[i]` integers.
     truth : ndarray of int32, shape (offsets[-1],)
         The true labels, one after the other.
     work_size : int
-        Length of the scratch array that oracles may use; `pull` fills it.
-    columns, stride : int
-        Oracles see w as rows of `stride` numbers, of which the first `columns` are weights and the
-        others stay zero: padding that lets compiled code work on whole vector registers.
-    dtype : type
-        Of w and of the scratch array while training; certificates are always of float64.
-    use_inner : bool
-        Whether `inner` pays for these data; otherwise inner products are made from scores.
-    mean_reads : int, optional
-        How many numbers of w `pull` reads, on average; all of w by default.
+        Length of the array that oracles get: the potentials, and room for what they compute. As
+        many numbers as a block has potentials, by default.
     n_labels, label_stride : int
         Where a label is one of `n_labels` for each of some positions t, its integer number t, and
-        the score of label k at position t is work[t * label_stride + k] after `pull`, alone or
+        the score of label k at position t is work[t * label_stride + k], alone or
         beside scores of several positions together. 0 for labels of another kind.
     mean_offsets : ndarray of int64, shape (n_blocks + 1,), optional
         Block i's mean, in structures that have `expect`, has
@@ -152,15 +144,10 @@ class Blocks:
     """
 
     data: tuple
-    n_features: int
+    features: Features
     offsets: np.ndarray
     truth: np.ndarray
-    work_size: int = 1
-    columns: int = 1
-    stride: int = 1
-    dtype: type = np.float64
-    use_inner: bool = True
-    mean_reads: int | None = None
+    work_size: int = 0
     n_labels: int = 0
     label_stride: int = 0
     mean_offsets: np.ndarray | None = None
@@ -178,27 +165,7 @@ class Blocks:
             )
         object.__setattr__(self, "label_size", _longest(self.offsets))
         object.__setattr__(self, "mean_size", 0 if means is None else _longest(means))
-
-    @property
-    def reads(self) -> int:
-        """How many numbers of w a visit reads, on average."""
-        return self.size if self.mean_reads is None else self.mean_reads
-
-    @property
-    def size(self) -> int:
-        """Length of w with its padding."""
-        return self.n_features // self.columns * self.stride
-
-    def pad(self, w: np.ndarray) -> np.ndarray:
-        """The weights in the form that oracles see."""
-        padded = aligned_zeros(self.size, w.dtype)
-        padded.reshape(-1, self.stride)[:, : self.columns] = w.reshape(-1, self.columns)
-        return padded
-
-    def unpad(self, w: np.ndarray) -> np.ndarray:
-        """The weights alone, as float64."""
-        rows = w.reshape(-1, self.stride)[:, : self.columns]
-        return rows.astype(np.float64).ravel()
+        object.__setattr__(self, "work_size", max(self.work_size, self.features.n_potentials))
 
     @property
     def n_blocks(self) -> int:
@@ -245,93 +212,90 @@ def as_codes(y: Any, n: int, n_labels: int) -> np.ndarray:
 class Oracles(NamedTuple):
     """The functions of a compiled structure; see `CompiledStructure`."""
 
-    prefetch: Callable
-    pull: Callable
-    argmax: Callable
-    loss: Callable
-    score: Callable
-    add_features: Callable
-    touch: Callable
-    inner: Callable | None = None
-    exact_step: Callable | None = None
-    add_change: Callable | None = None
-    complete: Callable | None = None
-    expect: Callable | None = None
-    normalise: Callable | None = None
-    mean_of: Callable | None = None
-    mean_score: Callable | None = None
-    mean_loss: Callable | None = None
-    add_mean: Callable | None = None
-    mean_square: Callable | None = None
-    sample: Callable | None = None
+    argmax: Callable  # the label of highest score plus loss
+    loss: Callable  # of a label
+    parts: Callable  # of a label: the potentials that it is made of
+    prefetch: Callable  # ask for data that are needed soon
+    exact_step: Callable | None = None  # the best weights of all labels of a block
+    sample: Callable | None = None  # labels that are worth a visit
+    complete: Callable | None = None  # the best latent part of a truth
+    expect: Callable | None = None  # the mean of a distribution over labels
+    normalise: Callable | None = None  # the mean that is nearest to some numbers
+    mean_of: Callable | None = None  # of a single label
+    mean_loss: Callable | None = None  # of a mean
+    spread: Callable | None = None  # the statistics of a mean
 
 
 #: What a structure with `expect` has besides.
-EXPECTATION = ("expect", "normalise", "mean_of", "mean_score", "mean_loss", "add_mean")
+EXPECTATION = ("expect", "normalise", "mean_of", "mean_loss", "spread")
+
+#: What loops are built around: the oracles of a structure and the functions of a space.
+Operations = namedtuple("Operations", Oracles._fields + SpaceFunctions._fields)
 
 
 class CompiledStructure(ABC):
     """A structure whose oracles are compiled: no Python runs per step.
 
-    Subclasses write static functions in the part of Python that Numba compiles. `data` is the tuple
-    that `encode` made, `i` the block, `label` an int32 row, `w` and `work` rows of `Blocks.dtype`,
-    or of float64 when a certificate is computed. What sees w turns it into the potentials of a
-    block, or adds features to it; all other functions see the potentials alone:
+    A block has *potentials*, numbers that the score of any of its labels is a sum of. Which they
+    are is said by `Blocks.features`: the products of the block's rows with the columns of w, and
+    a part of w that all blocks share. So structures see potentials, and never w.
 
-    - `pull(data, i, w, work)` writes the potentials, all that the scores of block i's labels are
-      made of, to the beginning of `work`; the others may use the rest of it;
+    Subclasses write static functions in the part of Python that Numba compiles. `data` is the tuple
+    that `encode` made, `i` the block, `label` an int32 row, and `work` a row of the type of w while
+    training, or of float64 when a certificate is computed, which begins with the potentials:
+
     - `argmax(data, i, work, loss_weight, label)` writes the label of highest
-      score + loss_weight * loss into `label` and returns that value;
+      score + loss_weight * loss into `label` and returns that value. What follows the potentials
+      in `work` is free to use;
     - `loss(data, i, label)`;
-    - `score(data, i, work, label)` returns <w, phi(x_i, label)>;
-    - `add_features(data, i, labels, scales, w)` adds sum_q scales[q] phi(x_i, labels[q]) to w.
+    - `parts(data, i, label, each)` adds up `taut.structures.part(each, index, amount)` over the
+      potentials that the score of a label consists of, by their numbers in `work` and how often
+      they count, and returns the sum. Scores, features and their inner products are made by it.
 
     Optional, for speed:
 
     - `prefetch(data, i)` asks the processor for block i's data, which will be needed soon;
-    - `touch(data, i, action)` calls `taut.spaces.scaling.act(action, first, last)` for ranges that
-      cover all weights which block i reads or adds to, where there is a prior or a sign constraint;
-      all of w by default;
-    - `inner(data, i, a, b)` returns <phi(x_i, a), phi(x_i, b)>;
-    - `exact_step(data, i, work, weight, stiffness, alpha, change)`, for structures with few labels:
-      after `pull`, maximises the block's dual over the weights `alpha` of all `n_labels` labels,
-      writes how they changed into `change`, and returns the block's duality gap before the step,
-      the change of its summed loss, and |sum_q change[q] psi(q)|^2. Row q of `all_labels` is the
-      label of alpha[q]. Needs `inner` and `add_change`;
-    - `add_change(data, i, change, factor, work, w)` adds factor sum_q change[q] phi(x_i, q) over
-      `all_labels` to w; what is in `work` is no longer needed then.
+    - `exact_step(data, i, work, weight, stiffness, alpha, statistics)`, for structures with few
+      labels: maximises the block's dual over the weights `alpha` of all `n_labels` labels,
+      writes sum_q change[q] s(q) of their changes into `statistics`, of float64 in the layout of
+      potentials, where it may leave zeros as they are,
+      and returns the block's duality gap before the step, the change of its summed loss, and
+      |sum_q change[q] psi(q)|^2. Row q of `all_labels` is the label of alpha[q].
 
     For solvers that work on several labels in a visit, where the structure knows which are worth it
     (`taut.sampling`):
 
-    - `sample(data, i, work, loss_weight, seed, found)`, after `pull`, writes the label of
+    - `sample(data, i, work, loss_weight, seed, found)` writes the label of
       highest score + loss_weight * loss into found[0], other labels into further rows, none twice,
       and returns how many there are, at most len(found). What it draws at random depends on
-      `seed` alone, an int64 >= 0. The scores in `work` stay as they are.
+      `seed` alone, an int64 >= 0. The potentials in `work` stay as they are.
 
     For labels with a latent part:
 
-    - `complete(data, i, w, work, label)` gets the truth of block i in `label` and writes its best
-      latent part under w into it; `work` has no potentials yet. See `taut.LatentStructure`.
+    - `complete(data, i, work, label)` gets the truth of block i in `label` and writes its best
+      latent part into it; the data are encoded without truths. See `taut.LatentStructure`.
 
     For expectations, where phi(x_i, label) = A_i s(label) and s(label) consists of indicators of
-    the parts of a label. A *mean* is the expectation of s under some distribution over labels, an
-    array of the type of w; what is linear in means takes differences of means too:
+    the parts of a label. A *mean* is the expectation of such indicators under some distribution
+    over labels, an array of the type of w; what is linear in means takes differences of means too:
 
-    - `expect(data, i, work, temperature, loss_weight, base, mean)`, after `pull`, writes the
+    - `expect(data, i, work, temperature, loss_weight, base, mean)` writes the
       mean of p(label) proportional to base(label) exp((score + loss_weight loss) / temperature) and
       returns temperature times the logarithm of the sum of all these. `base` is the mean of a
       distribution that factors as labels do, whose zeros count as tiny numbers, or empty for
-      base(label) = 1. The scores in `work` stay as they are;
+      base(label) = 1. The potentials in `work` stay as they are;
     - `normalise(data, i, mean)` makes a mean of numbers >= 0 in the form of one, such that it is
       that of a distribution whatever rounding did to it; a mean stays what it is;
-    - `mean_of(data, i, label, mean)` writes s(label);
-    - `mean_score(data, i, work, mean)` returns <w, A_i mean>, after `pull`;
+    - `mean_of(data, i, label, mean)` writes the mean of a single label;
     - `mean_loss(data, i, mean)` returns the expected loss;
-    - `add_mean(data, i, mean, factor, work, w)` adds factor A_i mean to w; what is in `work` is no
-      longer needed then;
-    - `mean_square(data, i, work, mean)`, for speed, returns |A_i mean|^2; what is in `work` is no
-      longer needed then.
+    - `spread(data, i, mean, statistics)` writes how often potentials count on average, in their
+      layout: all that `parts` adds up for a label.
+
+    Features of another kind than rows times columns have `OwnFeatures`, and two more functions:
+
+    - `pull(data, i, w, work)` writes the potentials of block i to the beginning of `work`;
+    - `push(data, i, statistics, w)` adds to w what has these potentials: each of its numbers times
+      the features that it is the product of w with.
 
     And methods that carry data in and predictions out: `encode`, `decode`.
 
@@ -360,32 +324,23 @@ class CompiledStructure(ABC):
     scores_predict: ClassVar[bool] = True
     certifies: ClassVar[str] = THE_OBJECTIVE
 
-    pull: ClassVar[Callable]
     argmax: ClassVar[Callable]
     loss: ClassVar[Callable]
-    score: ClassVar[Callable]
-    add_features: ClassVar[Callable]
-    inner: ClassVar[Callable | None] = None
+    parts: ClassVar[Callable]
     exact_step: ClassVar[Callable | None] = None
-    add_change: ClassVar[Callable | None] = None
+    sample: ClassVar[Callable | None] = None
     complete: ClassVar[Callable | None] = None
     expect: ClassVar[Callable | None] = None
     normalise: ClassVar[Callable | None] = None
     mean_of: ClassVar[Callable | None] = None
-    mean_score: ClassVar[Callable | None] = None
     mean_loss: ClassVar[Callable | None] = None
-    add_mean: ClassVar[Callable | None] = None
-    mean_square: ClassVar[Callable | None] = None
-    sample: ClassVar[Callable | None] = None
+    spread: ClassVar[Callable | None] = None
+    pull: ClassVar[Callable | None] = None
+    push: ClassVar[Callable | None] = None
 
     @staticmethod
     def prefetch(data, i):
         """Nothing to ask for unless a subclass says so."""
-
-    @staticmethod
-    def touch(data, i, action):
-        """All weights, unless a subclass knows better."""
-        act(action, 0, action.v.shape[0])
 
     @abstractmethod
     def encode(self, X: Any, y: Any = None) -> Blocks:
@@ -449,6 +404,13 @@ class CompiledStructure(ABC):
                     f"see taut.CompiledStructure"
                 )
         return Oracles(**found)
+
+    @property
+    def own_map(self) -> OwnMap | None:
+        """`pull` and `push`, where there are."""
+        if self.pull is None or self.push is None:
+            return None
+        return OwnMap(self.pull, self.push)
 
 
 def _as_items(rows: np.ndarray) -> np.ndarray:

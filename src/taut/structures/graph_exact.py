@@ -7,11 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from taut.compiled.jit import helper
-from taut.compiled.rows import Rows, add_row, as_rows, prefetch_rows, row_dot, summed_norms
+from taut.compiled.rows import Rows, add_row, as_rows, row_dot, summed_norms
 from taut.data.arrays import offsets_of
 from taut.data.graphs import Graphs, as_graphs
 from taut.inference.cliques import condition, condition_again, join, maximise, row_of
 from taut.inference.junction import Junctions, junction_trees
+from taut.spaces.linear import OwnFeatures
+from taut.spaces.parts import part
 from taut.structures._pairs import as_node_codes, tie_table
 from taut.structures.base import Blocks, CompiledStructure
 
@@ -115,14 +117,18 @@ class ExactGraph(CompiledStructure):
         )
         n_pairs = graphs.edge_matrix.shape[1] * self.n_weights
         scores = n_nodes * self.n_labels + n_edges * data.n_ties
+        features = OwnFeatures(
+            self.n_labels * data.n_columns + n_pairs,
+            int(scores.max()),
+            graphs.matrix.dtype.type,
+            reads=self.n_labels * rows[0].size // len(n_nodes) + n_pairs,
+        )
         return Blocks(
             data=data,
-            n_features=self.n_labels * data.n_columns + n_pairs,
+            features=features,
             offsets=graphs.offsets,
             truth=data.truth,
-            work_size=int((scores + sizes).max()) + data.n_ties,
-            dtype=graphs.matrix.dtype.type,
-            mean_reads=self.n_labels * rows[0].size // len(n_nodes) + n_pairs,
+            work_size=int((scores + sizes).max()),
             n_labels=self.n_labels,
             label_stride=self.n_labels,
             mean_offsets=offsets_of(n_nodes * self.n_labels + sizes),
@@ -141,11 +147,6 @@ class ExactGraph(CompiledStructure):
     def decode(self, labels, offsets):
         """One array of label codes per graph."""
         return np.split(labels, offsets[1:-1])
-
-    @staticmethod
-    def prefetch(data, i):
-        """The features of the nodes."""
-        prefetch_rows(data.rows, data.offsets[i], data.offsets[i + 1])
 
     @staticmethod
     def pull(data, i, w, work):
@@ -184,36 +185,35 @@ class ExactGraph(CompiledStructure):
         return wrong * data.unit[i]
 
     @staticmethod
-    def score(data, i, work, label):
-        """Scores of nodes and edges."""
+    def parts(data, i, label, each):
+        """Nodes and edges."""
         total = 0.0
         for t in range(label.shape[0]):
-            total += work[t * data.n_labels + label[t]]
+            total += part(each, t * data.n_labels + label[t], 1.0)
         at = label.shape[0] * data.n_labels
         for e in range(data.edge_offsets[i], data.edge_offsets[i + 1]):
             u, v = data.edges[e, 0], data.edges[e, 1]
-            total += work[at + data.slots[0, label[u], label[v]]]
+            total += part(each, at + data.slots[0, label[u], label[v]], 1.0)
             at += data.n_ties
         return total
 
     @staticmethod
-    def add_features(data, i, labels, scales, w):
+    def push(data, i, statistics, w):
         """Label by label of the nodes, tie by tie of the edges."""
-        d, first = data.n_columns, data.offsets[i]
-        n_weights = data.n_ties - 1
-        pairs = data.n_labels * d
-        for q in range(scales.shape[0]):
-            if scales[q] == 0.0:
-                continue
-            for t in range(labels.shape[1]):
-                k = labels[q, t]
-                add_row(data.rows, first + t, scales[q], w[k * d : (k + 1) * d])
-            for e in range(data.edge_offsets[i], data.edge_offsets[i + 1]):
-                u, v = data.edges[e, 0], data.edges[e, 1]
-                g = data.slots[0, labels[q, u], labels[q, v]]
-                if g < n_weights:
-                    for f in range(data.edge_matrix.shape[1]):
-                        w[pairs + f * n_weights + g] += scales[q] * data.edge_matrix[e, f]
+        d, n_labels, n_weights = data.n_columns, data.n_labels, data.n_ties - 1
+        at = 0
+        for t in range(data.offsets[i], data.offsets[i + 1]):
+            for k in range(n_labels):
+                if statistics[at + k] != 0.0:
+                    add_row(data.rows, t, statistics[at + k], w[k * d : (k + 1) * d])
+            at += n_labels
+        pairs = n_labels * d
+        for e in range(data.edge_offsets[i], data.edge_offsets[i + 1]):
+            for f in range(data.edge_matrix.shape[1]):
+                for g in range(n_weights):
+                    change = data.edge_matrix[e, f] * statistics[at + g]
+                    w[pairs + f * n_weights + g] += change
+            at += data.n_ties
 
     @staticmethod
     def expect(data, i, work, temperature, loss_weight, base, mean):
@@ -248,24 +248,6 @@ class ExactGraph(CompiledStructure):
             mean[at + trees.tables[clique] + row * n_labels + label[v]] = 1.0
 
     @staticmethod
-    def mean_score(data, i, work, mean):
-        """Scores by the marginals of nodes and edges."""
-        trees, n_labels, n_ties = data.trees, data.n_labels, data.n_ties
-        n_nodes = data.offsets[i + 1] - data.offsets[i]
-        pairs = n_nodes * n_labels
-        sums = pairs + (data.edge_offsets[i + 1] - data.edge_offsets[i]) * n_ties
-        total = 0.0
-        for j in range(pairs):
-            total += mean[j] * work[j]
-        for clique in range(trees.first[i], trees.first[i] + n_nodes):
-            for p in range(trees.edge_starts[clique], trees.edge_starts[clique + 1]):
-                _gather(data, i, mean, clique, p, work, sums)
-                scores = pairs + trees.edges[p, 0] * n_ties
-                for g in range(n_ties):
-                    total += work[sums + g] * work[scores + g]
-        return total
-
-    @staticmethod
     def mean_loss(data, i, mean):
         """The expected number or share of wrong labels."""
         first = data.offsets[i]
@@ -276,21 +258,14 @@ class ExactGraph(CompiledStructure):
         return total * data.unit[i]
 
     @staticmethod
-    def add_mean(data, i, mean, factor, work, w):
-        """Label by label of the nodes, tie by tie of the edges."""
-        trees, d, n_labels = data.trees, data.n_columns, data.n_labels
-        first, n_nodes = data.offsets[i], data.offsets[i + 1] - data.offsets[i]
-        n_weights = data.n_ties - 1
-        for t in range(n_nodes):
-            for k in range(n_labels):
-                scale = factor * mean[t * n_labels + k]
-                if scale != 0.0:
-                    add_row(data.rows, first + t, scale, w[k * d : (k + 1) * d])
+    def spread(data, i, mean, statistics):
+        """The marginals of nodes, and of edges by their scores."""
+        trees, n_ties = data.trees, data.n_ties
+        n_nodes = data.offsets[i + 1] - data.offsets[i]
+        pairs = n_nodes * data.n_labels
+        for p in range(statistics.shape[0]):
+            statistics[p] = mean[p] if p < pairs else 0.0
         for clique in range(trees.first[i], trees.first[i] + n_nodes):
             for p in range(trees.edge_starts[clique], trees.edge_starts[clique + 1]):
-                _gather(data, i, mean, clique, p, work, 0)
-                e = data.edge_offsets[i] + trees.edges[p, 0]
-                for f in range(data.edge_matrix.shape[1]):
-                    at = n_labels * d + f * n_weights
-                    for g in range(n_weights):
-                        w[at + g] += factor * data.edge_matrix[e, f] * work[g]
+                at = pairs + trees.edges[p, 0] * n_ties
+                _gather(data, i, mean, clique, p, statistics, at)

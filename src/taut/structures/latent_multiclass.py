@@ -6,23 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from taut.compiled.jit import helper
-from taut.compiled.lanes import exponential, load, store, stride_of, width, zeros
-from taut.compiled.rows import (
-    Rows,
-    add_full_outer,
-    add_outer,
-    as_rows,
-    prefetch_rows,
-    row_inner,
-    row_times,
-    squared_norms,
-)
+from taut.compiled.lanes import exponential, load, store, width, zeros
+from taut.compiled.rows import as_rows
 from taut.data.costs import as_cost
 from taut.errors import InvalidData
 from taut.inference.means import least_of
-from taut.spaces.scaling import act
-from taut.spaces.touching import touch_rows
+from taut.spaces.linear import RowFeatures
+from taut.spaces.parts import part
 from taut.structures.base import Blocks, CompiledStructure, as_codes, as_stacked
 
 _NEVER = -1e4  # a logarithm: no number's
@@ -31,28 +21,11 @@ _NEVER = -1e4  # a logarithm: no number's
 class FrameData(NamedTuple):
     """What the oracles read."""
 
-    rows: Rows
     offsets: np.ndarray
     truth: np.ndarray  # the class of each bag
     cost: np.ndarray
-    norms: np.ndarray
-    bias: float
     n_classes: int
     stride: int
-
-
-@helper
-def _score_frames(data, i, w, work):
-    """work[z * stride + k] = the score of class k by frame z."""
-    stride = data.stride
-    first, length = data.offsets[i], data.offsets[i + 1] - data.offsets[i]
-    for z in range(length):
-        row_times(data.rows, first + z, w, stride, work, z * stride)
-    if data.bias != 0.0:
-        last = w.shape[0] - stride
-        for z in range(length):
-            for k in range(stride):
-                work[z * stride + k] += data.bias * w[last + k]
 
 
 class LatentMulticlass(CompiledStructure):
@@ -100,26 +73,25 @@ class LatentMulticlass(CompiledStructure):
         matrix, offsets = as_stacked(X)
         rows, lengths = as_rows(matrix, dense_above=0.7), np.diff(offsets)
         truth = _as_pairs(y, lengths, self.n_classes)
+        features = RowFeatures(
+            matrix,
+            rows,
+            columns=self.n_classes,
+            bias=self.bias,
+            places=np.column_stack([offsets[:-1], offsets[1:]]),
+        )
         data = FrameData(
-            rows=rows,
             offsets=offsets,
             truth=np.ascontiguousarray(truth[:, 0]),
             cost=self.cost,
-            norms=squared_norms(rows) + self.bias**2,
-            bias=float(self.bias),
             n_classes=self.n_classes,
-            stride=stride_of(self.n_classes, matrix.dtype),
+            stride=features.stride,
         )
         return Blocks(
             data=data,
-            n_features=(matrix.shape[1] + (self.bias != 0.0)) * self.n_classes,
+            features=features,
             offsets=2 * np.arange(len(lengths) + 1),
             truth=truth.ravel(),
-            work_size=int(lengths.max()) * data.stride,
-            columns=self.n_classes,
-            stride=data.stride,
-            dtype=matrix.dtype.type,
-            mean_reads=data.stride * rows[0].size // len(lengths),
             mean_offsets=data.stride * offsets,
         )
 
@@ -131,28 +103,11 @@ class LatentMulticlass(CompiledStructure):
 
     def lengths(self, blocks):
         """|(x, bias)| of the longest frame."""
-        return np.sqrt(np.maximum.reduceat(blocks.data.norms, blocks.data.offsets[:-1]))
+        return np.sqrt(np.maximum.reduceat(blocks.features.norms, blocks.data.offsets[:-1]))
 
     def decode(self, labels, offsets):
         """A row of class and frame for each bag."""
         return labels.reshape(-1, 2)
-
-    @staticmethod
-    def prefetch(data, i):
-        """The rows of the bag."""
-        prefetch_rows(data.rows, data.offsets[i], data.offsets[i + 1])
-
-    @staticmethod
-    def touch(data, i, action):
-        """All classes' weights of the bag's features and of the bias."""
-        touch_rows(data.rows, data.offsets[i], data.offsets[i + 1], data.stride, action)
-        if data.bias != 0.0:
-            act(action, action.v.shape[0] - data.stride, action.v.shape[0])
-
-    @staticmethod
-    def pull(data, i, w, work):
-        """The scores of all classes by all frames."""
-        _score_frames(data, i, w, work)
 
     @staticmethod
     def argmax(data, i, work, loss_weight, label):
@@ -176,34 +131,13 @@ class LatentMulticlass(CompiledStructure):
         return data.cost[data.truth[i], label[0]]
 
     @staticmethod
-    def score(data, i, work, label):
-        """The score of the class by the frame."""
-        return work[label[1] * data.stride + label[0]]
+    def parts(data, i, label, each):
+        """The class's column of the frame."""
+        return part(each, label[1] * data.stride + label[0], 1.0)
 
     @staticmethod
-    def add_features(data, i, labels, scales, w):
-        """Columns of the weight matrix += scale (x_z, bias)."""
-        last = w.shape[0] - data.stride
-        for q in range(scales.shape[0]):
-            row = data.offsets[i] + labels[q, 1]
-            add_outer(data.rows, row, labels[q : q + 1], 0, scales[q : q + 1], w, data.stride)
-            if data.bias != 0.0:
-                w[last + labels[q, 0]] += scales[q] * data.bias
-
-    @staticmethod
-    def inner(data, i, a, b):
-        """<(x_a, bias), (x_b, bias)> for two frames of one class."""
-        first = data.offsets[i]
-        if a[0] != b[0]:
-            return 0.0
-        if a[1] == b[1]:
-            return data.norms[first + a[1]]
-        return row_inner(data.rows, first + a[1], first + b[1]) + data.bias * data.bias
-
-    @staticmethod
-    def complete(data, i, w, work, label):
+    def complete(data, i, work, label):
         """The frame of highest score for the truth's class."""
-        _score_frames(data, i, w, work)
         best = label[0]
         for z in range(1, data.offsets[i + 1] - data.offsets[i]):
             place = z * data.stride + label[0]
@@ -255,14 +189,6 @@ class LatentMulticlass(CompiledStructure):
         mean[label[1] * data.stride + label[0]] = 1.0
 
     @staticmethod
-    def mean_score(data, i, work, mean):
-        """The scores by their probabilities."""
-        total = 0.0
-        for place in range(mean.shape[0]):
-            total += mean[place] * work[place]
-        return total
-
-    @staticmethod
     def mean_loss(data, i, mean):
         """The classes' costs, by their probabilities."""
         cost = data.cost[data.truth[i]]
@@ -273,17 +199,10 @@ class LatentMulticlass(CompiledStructure):
         return total
 
     @staticmethod
-    def add_mean(data, i, mean, factor, work, w):
-        """Columns of the weight matrix += factor mean (x_z, bias), frame by frame."""
-        first, stride = data.offsets[i], data.stride
-        last = w.shape[0] - stride
-        for z in range(data.offsets[i + 1] - first):
-            for k in range(stride):
-                work[k] = factor * mean[z * stride + k]
-            add_full_outer(data.rows, first + z, work, w, stride)
-            if data.bias != 0.0:
-                for k in range(stride):
-                    w[last + k] += work[k] * data.bias
+    def spread(data, i, mean, statistics):
+        """A mean has a number for each frame and class, as potentials do."""
+        for place in range(mean.shape[0]):
+            statistics[place] = mean[place]
 
 
 def _as_pairs(y: Any, lengths: np.ndarray, n_classes: int) -> np.ndarray:

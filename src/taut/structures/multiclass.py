@@ -6,22 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from taut.compiled.jit import helper, kernel
-from taut.compiled.lanes import stride_of
-from taut.compiled.rows import (
-    add_full_outer,
-    add_outer,
-    as_rows,
-    n_rows,
-    prefetch_rows,
-    row_times,
-    squared_norms,
-)
+from taut.compiled.jit import kernel
+from taut.compiled.rows import as_rows
 from taut.data.arrays import as_matrix
 from taut.data.costs import as_cost
 from taut.inference.means import least_of
-from taut.spaces.scaling import act
-from taut.spaces.touching import touch_rows
+from taut.spaces.linear import RowFeatures
+from taut.spaces.parts import part
 from taut.structures.base import Blocks, CompiledStructure, as_codes
 
 _NOTHING = 1e-13  # of a block's weight: a gap that rounding explains
@@ -56,21 +47,6 @@ def project_on_simplex(point, total):
         threshold = (above - total) / count
     for k in range(size):
         point[k] = max(point[k] - threshold, 0.0)
-
-
-@helper
-def add_classes(data, i, change, factor, work, w):
-    """Columns of the weight matrix += factor change (x, bias)."""
-    rows, _truth, costs, bias, _norms, stride = data
-    for k in range(costs.shape[0]):
-        work[k] = factor * change[k]
-    for k in range(costs.shape[0], stride):  # the padding of w stays zero
-        work[k] = 0.0
-    add_full_outer(rows, i, work, w, stride)
-    if bias != 0.0:
-        last = w.shape[0] - stride
-        for k in range(costs.shape[0]):
-            w[last + k] += work[k] * bias
 
 
 class Multiclass(CompiledStructure):
@@ -113,23 +89,17 @@ class Multiclass(CompiledStructure):
         """Rows X with class codes y."""
         X = as_matrix(X)
         rows = as_rows(X, dense_above=0.7)
-        n = n_rows(rows)
+        n = X.shape[0]
         truth = as_codes(y, n, self.n_classes)
-        stride = stride_of(self.n_classes, X.dtype)
-        norms = squared_norms(rows) + self.bias**2
+        features = RowFeatures(X, rows, columns=self.n_classes, bias=self.bias)
         return Blocks(
-            data=(rows, truth, self.cost, float(self.bias), norms, stride),
-            n_features=(X.shape[1] + (self.bias != 0.0)) * self.n_classes,
+            data=(truth, self.cost, features.norms),
+            features=features,
             offsets=np.arange(n + 1),
             truth=truth,
-            work_size=stride,
-            columns=self.n_classes,
-            stride=stride,
-            dtype=X.dtype.type,
-            mean_reads=stride * rows[0].size // n,
             n_labels=self.n_classes,
-            label_stride=stride,
-            mean_offsets=stride * np.arange(n + 1),
+            label_stride=features.stride,
+            mean_offsets=features.stride * np.arange(n + 1),
         )
 
     def decode(self, labels, offsets):
@@ -138,7 +108,7 @@ class Multiclass(CompiledStructure):
 
     def lengths(self, blocks):
         """|(x, bias)|."""
-        return np.sqrt(blocks.data[4])
+        return np.sqrt(blocks.data[2])
 
     @property
     def all_labels(self):
@@ -146,32 +116,9 @@ class Multiclass(CompiledStructure):
         return np.arange(self.n_classes, dtype=np.int32)[:, None]
 
     @staticmethod
-    def prefetch(data, i):
-        """The block's row."""
-        prefetch_rows(data[0], i, i + 1)
-
-    @staticmethod
-    def touch(data, i, action):
-        """All classes' weights of the row's features and of the bias."""
-        rows, _truth, _cost, bias, _norms, stride = data
-        touch_rows(rows, i, i + 1, stride, action)
-        if bias != 0.0:
-            act(action, action.v.shape[0] - stride, action.v.shape[0])
-
-    @staticmethod
-    def pull(data, i, w, work):
-        """work[k] = the score of class k."""
-        rows, _truth, _cost, bias, _norms, stride = data
-        row_times(rows, i, w, stride, work, 0)
-        if bias != 0.0:
-            last = w.shape[0] - stride
-            for k in range(stride):
-                work[k] += bias * w[last + k]
-
-    @staticmethod
     def argmax(data, i, work, loss_weight, label):
         """The class of highest score plus weighted cost."""
-        cost = data[2][data[1][i]]
+        cost = data[1][data[0][i]]
         best = 0
         highest = work[0] + loss_weight * cost[0]
         for k in range(1, cost.shape[0]):  # without branches: which class wins is hard to predict
@@ -184,27 +131,17 @@ class Multiclass(CompiledStructure):
     @staticmethod
     def loss(data, i, label):
         """The cost of the class."""
-        return data[2][data[1][i], label[0]]
+        return data[1][data[0][i], label[0]]
 
     @staticmethod
-    def score(data, i, work, label):
-        """The class's score."""
-        return work[label[0]]
-
-    @staticmethod
-    def add_features(data, i, labels, scales, w):
-        """Columns of the weight matrix += scale (x, bias), skipping zero scales."""
-        rows, _truth, _cost, bias, _norms, stride = data
-        add_outer(rows, i, labels, 0, scales, w, stride)
-        if bias != 0.0:
-            last = w.shape[0] - stride
-            for q in range(scales.shape[0]):
-                w[last + labels[q, 0]] += scales[q] * bias
+    def parts(data, i, label, each):
+        """The class's column."""
+        return part(each, label[0], 1.0)
 
     @staticmethod
     def expect(data, i, work, temperature, loss_weight, base, mean):
         """The classes' probabilities."""
-        cost = data[2][data[1][i]]
+        cost = data[1][data[0][i]]
         n_classes = cost.shape[0]
         highest = work[0] + loss_weight * cost[0]
         for k in range(1, n_classes):
@@ -225,7 +162,7 @@ class Multiclass(CompiledStructure):
     @staticmethod
     def normalise(data, i, mean):
         """Probabilities that sum to 1."""
-        n_classes = data[2].shape[0]
+        n_classes = data[1].shape[0]
         total = 0.0
         for k in range(n_classes):
             total += mean[k]
@@ -239,54 +176,30 @@ class Multiclass(CompiledStructure):
             mean[k] = 1.0 if k == label[0] else 0.0
 
     @staticmethod
-    def mean_score(data, i, work, mean):
-        """The classes' scores by their probabilities."""
-        total = 0.0
-        for k in range(mean.shape[0]):
-            total += mean[k] * work[k]
-        return total
-
-    @staticmethod
     def mean_loss(data, i, mean):
         """The classes' costs by their probabilities."""
-        cost = data[2][data[1][i]]
+        cost = data[1][data[0][i]]
         total = 0.0
         for k in range(cost.shape[0]):
             total += mean[k] * cost[k]
         return total
 
     @staticmethod
-    def add_mean(data, i, mean, factor, work, w):
-        """As `add_change`: a mean has a number for each class."""
-        add_classes(data, i, mean, factor, work, w)
-
-    @staticmethod
-    def mean_square(data, i, work, mean):
-        """|(x, bias)|^2 for each class, by the square of its number."""
-        total = 0.0
+    def spread(data, i, mean, statistics):
+        """A mean has a number for each class, as potentials do."""
         for k in range(mean.shape[0]):
-            total += mean[k] ** 2
-        return total * data[4][i]
+            statistics[k] = mean[k]
 
     @staticmethod
-    def add_change(data, i, change, factor, work, w):
-        """Columns of the weight matrix += factor change (x, bias)."""
-        add_classes(data, i, change, factor, work, w)
-
-    @staticmethod
-    def inner(data, i, a, b):
-        """|(x, bias)|^2 for a class with itself."""
-        return data[4][i] * (a[0] == b[0])
-
-    @staticmethod
-    def exact_step(data, i, work, weight, stiffness, alpha, change):
+    def exact_step(data, i, work, weight, stiffness, alpha, statistics):
         """All K weights at once: a projection on the simplex, because psi's differ in one column.
 
         Moving alpha by change, with sum zero, moves w by -(x, bias) (outer) change / stiffness, so
         the dual gains <violation, change> - |x|^2 |change|^2 / (2 stiffness).
         """
-        _rows, truth, costs, _bias, norms, _stride = data
+        truth, costs, norms = data
         n_classes = costs.shape[0]
+        change = statistics[:n_classes]  # the padding stays zero
         cost = costs[truth[i]]
         base = work[truth[i]]
         hinge = 0.0

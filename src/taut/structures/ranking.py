@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from taut.compiled.jit import helper
-from taut.compiled.rows import Rows, add_row, as_rows, prefetch_rows, row_dot, summed_norms
-from taut.data.arrays import Matrix
+from taut.compiled.rows import as_rows, summed_norms
 from taut.data.queries import (
     Queries,
     as_relevances,
@@ -19,7 +18,8 @@ from taut.data.queries import (
     shared_worth,
 )
 from taut.errors import InvalidData
-from taut.spaces.touching import touch_rows
+from taut.spaces.linear import RowFeatures
+from taut.spaces.parts import part
 from taut.structures.base import Blocks, CompiledStructure, as_stacked
 
 _MOST_PAIRS = 2**31 - 1
@@ -59,44 +59,28 @@ class _Ranking(CompiledStructure):
     allocates = False
     takes_checked = True
 
-    def _stacked(self, X: Any, y: Any) -> tuple[Matrix, Rows, np.ndarray, np.ndarray]:
-        """The matrix, its rows, the offsets of the queries, and the relevances; 0 without any."""
+    def _stacked(self, X: Any, y: Any) -> tuple[RowFeatures, np.ndarray, np.ndarray]:
+        """The features, the offsets of the queries, and the relevances; 0 without any."""
         matrix, offsets = as_stacked(X)
         relevance = np.zeros(offsets[-1])
         if y is not None:
             relevance = as_relevances(y, Queries(matrix, offsets))
-        return matrix, as_rows(matrix, dense_above=0.2), offsets, relevance
+        places = np.column_stack([offsets[:-1], offsets[1:]])
+        rows = as_rows(matrix, dense_above=0.2)
+        return RowFeatures(matrix, rows, places=places), offsets, relevance
 
     def lengths(self, blocks):
         """Those of all documents; none counts for more than 1."""
-        return summed_norms(blocks.data.rows, blocks.data.offsets)
+        return summed_norms(blocks.features.rows, blocks.data.offsets)
 
     def decode(self, labels, offsets):
         """One array of integers per query."""
         return np.split(labels, offsets[1:-1])
 
-    @staticmethod
-    def prefetch(data, i):
-        """The rows of the query."""
-        prefetch_rows(data.rows, data.offsets[i], data.offsets[i + 1])
-
-    @staticmethod
-    def touch(data, i, action):
-        """The features of the query's documents."""
-        touch_rows(data.rows, data.offsets[i], data.offsets[i + 1], 1, action)
-
-    @staticmethod
-    def pull(data, i, w, work):
-        """work[d] = the score of document d."""
-        first = data.offsets[i]
-        for d in range(data.offsets[i + 1] - first):
-            work[d] = row_dot(data.rows, first + d, w)
-
 
 class PairData(NamedTuple):
     """What the oracles of `PairwiseRanking` read."""
 
-    rows: Rows
     offsets: np.ndarray
     level: np.ndarray  # how many lower relevances a document's query has
     n_levels: np.ndarray
@@ -128,18 +112,16 @@ class PairwiseRanking(_Ranking):
 
     def encode(self, X: Any, y: Any = None) -> Blocks:
         """Rows and offsets X with relevances y >= 0; without y no pair is known."""
-        matrix, rows, offsets, relevance = self._stacked(X, y)
+        features, offsets, relevance = self._stacked(X, y)
         n = len(offsets) - 1
         level, n_levels = levels(relevance, offsets)
         _check_pairs(level, n_levels, offsets)
         return Blocks(
-            data=PairData(rows, offsets, level, n_levels),
-            n_features=matrix.shape[1],
+            data=PairData(offsets, level, n_levels),
+            features=features,
             offsets=offsets + np.arange(n + 1),
             truth=np.zeros(offsets[-1] + n, dtype=np.int32),
             work_size=3 * int(np.diff(offsets).max()),
-            dtype=matrix.dtype.type,
-            mean_reads=rows[0].size // n,
         )
 
     def lengths(self, blocks):
@@ -207,23 +189,12 @@ class PairwiseRanking(_Ranking):
         return float(label[label.shape[0] - 1])
 
     @staticmethod
-    def score(data, i, work, label):
-        """-<w, psi>."""
+    def parts(data, i, label, each):
+        """Each document against the pairs that it is ahead in."""
         total = 0.0
         for d in range(label.shape[0] - 1):
-            total -= label[d] * work[d]
+            total += part(each, d, -1.0 * label[d])
         return total
-
-    @staticmethod
-    def add_features(data, i, labels, scales, w):
-        """Each document is subtracted once, for all labels together."""
-        first = data.offsets[i]
-        for d in range(labels.shape[1] - 1):
-            total = 0.0
-            for q in range(scales.shape[0]):
-                total -= scales[q] * labels[q, d]
-            if total != 0.0:
-                add_row(data.rows, first + d, total, w)
 
 
 def _check_pairs(level: np.ndarray, n_levels: np.ndarray, offsets: np.ndarray) -> None:
@@ -242,7 +213,6 @@ def _check_pairs(level: np.ndarray, n_levels: np.ndarray, offsets: np.ndarray) -
 class RankData(NamedTuple):
     """What the oracles of `NdcgRanking` read."""
 
-    rows: Rows
     offsets: np.ndarray
     gain: np.ndarray  # of each document, by the DCG of its query's best ranking
     share: np.ndarray  # of each document in what the ranks of its relevance are worth
@@ -297,7 +267,7 @@ class NdcgRanking(_Ranking):
 
     def encode(self, X: Any, y: Any = None) -> Blocks:
         """Rows and offsets X with relevances y >= 0; without y, for prediction only."""
-        matrix, rows, offsets, relevance = self._stacked(X, y)
+        features, offsets, relevance = self._stacked(X, y)
         sizes = np.diff(offsets)
         longest = int(sizes.max())
         k = longest if self.k is None else min(int(self.k), longest)
@@ -309,13 +279,11 @@ class NdcgRanking(_Ranking):
         ideal[one_level | (ideal == 0.0)] = np.inf
         gain /= np.repeat(ideal, sizes)
         return Blocks(
-            data=RankData(rows, offsets, gain, share, one_level, worth, k),
-            n_features=matrix.shape[1],
+            data=RankData(offsets, gain, share, one_level, worth, k),
+            features=features,
             offsets=offsets,
             truth=np.full(offsets[-1], -1, dtype=np.int32),
             work_size=2 * longest,
-            dtype=matrix.dtype.type,
-            mean_reads=rows[0].size // len(sizes),
         )
 
     def valid_labels(self, blocks, owner, labels):
@@ -361,21 +329,10 @@ class NdcgRanking(_Ranking):
         return max(total, 0.0)
 
     @staticmethod
-    def score(data, i, work, label):
-        """The documents' scores, each times what its rank is worth."""
+    def parts(data, i, label, each):
+        """The documents, each times what its rank is worth."""
         first = data.offsets[i]
         total = 0.0
         for d in range(label.shape[0]):
-            total += _worth(data, first + d, label[d]) * work[d]
+            total += part(each, d, _worth(data, first + d, label[d]))
         return total
-
-    @staticmethod
-    def add_features(data, i, labels, scales, w):
-        """Each document is added once, for all labels together."""
-        first = data.offsets[i]
-        for d in range(labels.shape[1]):
-            total = 0.0
-            for q in range(scales.shape[0]):
-                total += scales[q] * _worth(data, first + d, labels[q, d])
-            if total != 0.0:
-                add_row(data.rows, first + d, total, w)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from taut.errors import InvalidData
-from taut.structures._signed_rows import SignedRows, subtract
+from taut.structures._signed_rows import SignedRows
 
 
 class Regression(SignedRows):
@@ -65,28 +65,23 @@ class Regression(SignedRows):
     @staticmethod
     def argmax(data, i, work, loss_weight, label):
         """The candidate that violates, else the truth."""
-        error = loss_weight * data[1][i, 2] - work[0]
-        violation = abs(error) - loss_weight * data[1][i, 3]
+        error = loss_weight * data[0][i, 2] - work[0]
+        violation = abs(error) - loss_weight * data[0][i, 3]
         label[0] = (1 if error > 0.0 else -1) if violation > 0.0 else 0
         return max(violation, 0.0)
 
     @staticmethod
     def loss(data, i, label):
         """The target times the label, less epsilon for a candidate."""
-        return label[0] * data[1][i, 2] - abs(label[0]) * data[1][i, 3]
+        return label[0] * data[0][i, 2] - abs(label[0]) * data[0][i, 3]
 
     @staticmethod
-    def add_change(data, i, change, factor, work, w):
-        """W -= (x, bias) times the change of what candidate 1 is ahead."""
-        subtract(data, i, factor * (change[0] - change[1]), w)
-
-    @staticmethod
-    def exact_step(data, i, work, weight, stiffness, alpha, change):
+    def exact_step(data, i, work, weight, stiffness, alpha, statistics):
         """Newton step in beta = alpha[0] - alpha[1], drawn in by epsilon, within [-weight, weight].
 
         Weight on both candidates costs epsilon twice and moves nothing: one of them has none.
         """
-        norm, target, epsilon = data[1][i, 1], data[1][i, 2], data[1][i, 3]
+        norm, target, epsilon = data[0][i, 1], data[0][i, 2], data[0][i, 3]
         error = target - work[0]
         gap = (
             weight * max(abs(error) - epsilon, 0.0)
@@ -104,10 +99,9 @@ class Regression(SignedRows):
             size = excess / norm
         up = size if pull > 0.0 else 0.0
         down = size - up
-        change[0] = up - alpha[0]
-        change[1] = down - alpha[1]
+        spent = size - alpha[0] - alpha[1]
+        move = up - down - beta
         alpha[0] = up
         alpha[1] = down
-        move = change[0] - change[1]
-        spent = change[0] + change[1]
+        statistics[0] = -move
         return gap, move * target - spent * epsilon, move**2 * norm

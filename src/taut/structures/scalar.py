@@ -6,14 +6,15 @@ import numpy as np
 
 from taut.compiled.jit import helper
 from taut.errors import InvalidData
-from taut.structures._signed_rows import SignedRows, subtract
+from taut.structures._signed_rows import SignedRows
 
 
 @helper
-def step_of_one(loss, score, norm, weight, stiffness, alpha, change):
+def step_of_one(loss, score, norm, weight, stiffness, alpha):
     """Newton step in the weight of a candidate with <w, psi> = score and |psi|^2 = norm.
 
-    The weight is clipped to [0, weight]. Returns what `CompiledStructure.exact_step` does.
+    The weight is clipped to [0, weight]. Returns how it changed, and what
+    `CompiledStructure.exact_step` does.
     """
     violation = loss - score
     gap = weight * max(violation, 0.0) - alpha[0] * violation
@@ -21,9 +22,9 @@ def step_of_one(loss, score, norm, weight, stiffness, alpha, change):
         new = min(max(alpha[0] + violation * (stiffness / norm), 0.0), weight)
     else:  # psi = 0: the dual is linear in alpha
         new = weight if violation > 0.0 else 0.0
-    change[0] = new - alpha[0]
+    change = new - alpha[0]
     alpha[0] = new
-    return gap, change[0] * loss, change[0] ** 2 * norm
+    return change, gap, change * loss, change**2 * norm
 
 
 class Scalar(SignedRows):
@@ -70,21 +71,21 @@ class Scalar(SignedRows):
     @staticmethod
     def argmax(data, i, work, loss_weight, label):
         """The candidate when it violates, else the truth."""
-        violation = loss_weight * data[1][i, 2] - work[0]
+        violation = loss_weight * data[0][i, 2] - data[0][i, 0] * work[0]
         label[0] = 1 if violation > 0.0 else 0
         return max(violation, 0.0)
 
     @staticmethod
     def loss(data, i, label):
         """The required margin, for the candidate."""
-        return data[1][i, 2] * label[0]
+        return data[0][i, 2] * label[0]
 
     @staticmethod
-    def add_change(data, i, change, factor, work, w):
-        """W -= sign (x, bias) for the candidate."""
-        subtract(data, i, factor * change[0], w)
-
-    @staticmethod
-    def exact_step(data, i, work, weight, stiffness, alpha, change):
+    def exact_step(data, i, work, weight, stiffness, alpha, statistics):
         """The one variable, exactly."""
-        return step_of_one(data[1][i, 2], work[0], data[1][i, 1], weight, stiffness, alpha, change)
+        sign, norm, margin = data[0][i, 0], data[0][i, 1], data[0][i, 2]
+        change, gap, loss, length = step_of_one(
+            margin, sign * work[0], norm, weight, stiffness, alpha
+        )
+        statistics[0] = -sign * change
+        return gap, loss, length

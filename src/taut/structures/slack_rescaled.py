@@ -21,6 +21,8 @@ import numpy as np
 
 from taut.compiled.jit import helper
 from taut.errors import InvalidStructure
+from taut.spaces.linear import OwnMap
+from taut.spaces.parts import Gather, Times
 from taut.structures.base import Blocks, CompiledStructure, Oracles, Structure
 
 
@@ -143,6 +145,12 @@ class RescaledCompiled(SlackRescaled, CompiledStructure):
         """The oracles, built around those of the structure."""
         return _rescaled(self.structure.oracles, self.structure.allocates)
 
+    @property
+    def own_map(self) -> OwnMap | None:
+        """That of the structure."""
+        own = self.structure.own_map
+        return own and _inside(own, self.structure.allocates)
+
     def encode(self, X: Any, y: Any = None) -> Blocks:
         """The blocks of the structure, with all labels."""
         blocks = self.structure.encode(X, y)
@@ -166,34 +174,35 @@ class RescaledCompiled(SlackRescaled, CompiledStructure):
 def _rescaled(oracles: Oracles, allocates: bool) -> Oracles:
     """Oracles of the rescaled structure; cached, because kernels are found by them."""
     inside: Any = Oracles._make(oracle and helper(oracle, allocates) for oracle in oracles)
-    own_prefetch, own_pull, own_argmax = inside.prefetch, inside.pull, inside.argmax
-    own_loss, own_score, own_inner = inside.loss, inside.score, inside.inner
-    own_add_features, own_touch = inside.add_features, inside.touch
+    own_prefetch, own_argmax, own_loss, own_parts = (
+        inside.prefetch, inside.argmax, inside.loss, inside.parts
+    )  # fmt: skip
 
     def prefetch(data, i):
         own_prefetch(data.inside, i)
 
-    def pull(data, i, w, work):
-        own_pull(data.inside, i, w, work)
-
     def loss(data, i, label):
         return own_loss(data.inside, i, label)
 
-    def score(data, i, work, label):
+    def parts(data, i, label, each):
+        """The loss times what the label has more than the truth."""
         right = data.truth[data.offsets[i] : data.offsets[i + 1]]
-        lead = own_score(data.inside, i, work, label) - own_score(data.inside, i, work, right)
-        return own_loss(data.inside, i, label) * lead
+        size = own_loss(data.inside, i, label)
+        if size == 0.0:
+            return 0.0
+        own = own_parts(data.inside, i, label, Times(each, size))
+        return own + own_parts(data.inside, i, right, Times(each, -size))
 
     def argmax(data, i, work, loss_weight, label):
         """The best of all labels; the structure's own prediction where losses do not count."""
         if loss_weight == 0.0:
             return own_argmax(data.inside, i, work, 0.0, label)
         right = data.truth[data.offsets[i] : data.offsets[i + 1]]
-        base = own_score(data.inside, i, work, right)
+        base = own_parts(data.inside, i, right, Gather(work))
         best = -1
         highest = 0.0
         for k in range(data.labels.shape[0]):
-            lead = own_score(data.inside, i, work, data.labels[k]) - base
+            lead = own_parts(data.inside, i, data.labels[k], Gather(work)) - base
             value = own_loss(data.inside, i, data.labels[k]) * (loss_weight + lead)
             if value > highest:
                 best = k
@@ -202,33 +211,18 @@ def _rescaled(oracles: Oracles, allocates: bool) -> Oracles:
             label[t] = data.labels[best, t] if best >= 0 else right[t]
         return highest
 
-    def add_features(data, i, labels, scales, w):
-        """One label at a time, the truth last; scales are changed on the way and put back."""
-        total = 0.0
-        for q in range(scales.shape[0]):
-            given = scales[q]
-            scales[q] = given * own_loss(data.inside, i, labels[q])
-            total += scales[q]
-            if scales[q] != 0.0:
-                own_add_features(data.inside, i, labels[q : q + 1], scales[q : q + 1], w)
-            scales[q] = given
-        if total != 0.0:
-            right = data.truth[data.offsets[i] : data.offsets[i + 1]]
-            given = scales[0]
-            scales[0] = -total
-            own_add_features(data.inside, i, right.reshape((1, right.shape[0])), scales[:1], w)
-            scales[0] = given
+    return Oracles(argmax, loss, parts, prefetch)
 
-    def inner(data, i, a, b):
-        right = data.truth[data.offsets[i] : data.offsets[i + 1]]
-        size = own_loss(data.inside, i, a) * own_loss(data.inside, i, b)
-        mixed = own_inner(data.inside, i, a, right) + own_inner(data.inside, i, right, b)
-        same = own_inner(data.inside, i, a, b) + own_inner(data.inside, i, right, right)
-        return size * (same - mixed)
 
-    def touch(data, i, action):
-        own_touch(data.inside, i, action)
+@functools.cache
+def _inside(own: OwnMap, allocates: bool) -> OwnMap:
+    """What reads and adds to w, for data that hold those of the structure."""
+    own_pull, own_push = helper(own.pull, allocates), helper(own.push, allocates)
 
-    return Oracles(
-        prefetch, pull, argmax, loss, score, add_features, touch, inner=own_inner and inner
-    )
+    def pull_inside(data, i, w, work):
+        own_pull(data.inside, i, w, work)
+
+    def push_inside(data, i, statistics, w):
+        own_push(data.inside, i, statistics, w)
+
+    return OwnMap(pull_inside, push_inside)

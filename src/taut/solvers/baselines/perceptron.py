@@ -16,12 +16,13 @@ from taut.sampling import Argmax, Sampler
 from taut.solvers._sequential import Sequential
 from taut.solvers._sequential_state import SequentialState
 from taut.solvers._visitors import Step
+from taut.spaces.labels import score_of
 
 _TIES = 1e-300  # weight of losses that decides between equal scores only, as all are at w = 0
 
 
 def _predicted(oracles):
-    argmax, score, loss_of = oracles.argmax, oracles.score, oracles.loss
+    argmax, score, loss_of = oracles.argmax, score_of(oracles), oracles.loss
 
     def sample(data, i, work, loss_weight, seed, room, found, values):
         argmax(data, i, work, _TIES, found[0])

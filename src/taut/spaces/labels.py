@@ -1,0 +1,125 @@
+"""Labels in a space: scores, features and inner products, all by walks over their parts.
+
+Each function builds one of these for a loop around `Operations`, the oracles of a structure and the
+functions of a space together.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba.extending import overload
+
+from taut.compiled.jit import helper
+from taut.compiled.lanes import aligned_zeros
+from taut.spaces.linear import SomeRowsColumns
+from taut.spaces.parts import COMPILED_ONLY, Clear, Gather, Lifted, Scatter
+from taut.spaces.scaling import ScaledSpace
+
+_ROUNDING = 8.0  # units in the last place of the largest scale that may be left where scales cancel
+
+
+def score_of(operations: Any) -> Any:
+    """A function that returns <w, phi(label)>, from the potentials."""
+    parts = operations.parts
+
+    def score(data, i, potentials, label):
+        return parts(data, i, label, Gather(potentials))
+
+    return helper(score)
+
+
+def spill(space: Any, statistics: np.ndarray, size: int, w: np.ndarray, scale: float) -> Scatter:
+    """A walk that adds a block's own `size` statistics to an array, and those of the tail to w."""
+    raise TypeError(COMPILED_ONLY)
+
+
+def _no_tail(space, statistics, size, w, scale):
+    return Scatter(statistics, statistics, size, 0, scale)
+
+
+def _tail(space, statistics, size, w, scale):
+    return Scatter(statistics, w, size, space.tail_at - size, scale)
+
+
+def _scaled_tail(space, statistics, size, w, scale):
+    return Scatter(statistics, space.scaling.sums, size, space.inside.tail_at - size, scale)
+
+
+@overload(spill, strict=False, inline="always")
+def _choose_spill(space, statistics, size, w, scale):
+    kind = getattr(space, "instance_class", None)
+    if kind is ScaledSpace:
+        inside = getattr(space.types[0], "instance_class", None)
+        return _scaled_tail if inside is SomeRowsColumns else _no_tail
+    return _tail if kind is SomeRowsColumns else _no_tail
+
+
+def adding_of(operations: Any) -> Any:
+    """A function that adds sum_q scales[q] phi(labels[q]) to w; `statistics` is room for one."""
+    parts, push, n_own = operations.parts, operations.push, operations.n_own
+
+    def add_labels(space, data, i, labels, scales, statistics, w):
+        size = n_own(space, i, statistics)
+        for p in range(size):
+            statistics[p] = 0.0
+        largest = 0.0
+        for q in range(scales.shape[0]):
+            if scales[q] != 0.0:
+                parts(data, i, labels[q], spill(space, statistics, size, w, scales[q]))
+                largest = max(largest, abs(scales[q]))
+        least = _ROUNDING * np.finfo(w.dtype).eps * largest
+        push(space, i, statistics, size, least, w)
+
+    return helper(add_labels)
+
+
+class ProductRoom(NamedTuple):
+    """Room for one thread, for w of one type; the weights in `space` are not bounded."""
+
+    space: tuple
+    scratch: np.ndarray  # zero, up to rounding, in between; empty where rows' products are known
+    statistics: np.ndarray  # zero in between
+    lifted: np.ndarray
+
+    @classmethod
+    def of(cls, space: tuple, features: Any, scratch: np.ndarray) -> ProductRoom:
+        """Room for blocks in a space, and a vector of the type of w."""
+        size = features.n_potentials
+        return cls(
+            space, scratch, aligned_zeros(size, scratch.dtype), aligned_zeros(size, scratch.dtype)
+        )
+
+
+def products_of(operations: Any) -> Any:
+    """A function that fills row[q] = <phi(label), phi(labels[q])>."""
+    parts, lift, n_all = operations.parts, operations.lift, operations.n_all
+
+    def products(data, i, label, labels, room, row):
+        space, scratch, statistics, lifted = room
+        size = n_all(space, i, statistics)
+        parts(data, i, label, Scatter(statistics, statistics, size, 0, 1.0))
+        end, factor = lift(space, i, statistics, size, scratch, lifted)
+        for q in range(labels.shape[0]):
+            row[q] = parts(data, i, labels[q], Lifted(lifted, statistics, end, factor))
+        parts(data, i, label, Clear(statistics))
+
+    return helper(products)
+
+
+def square_of(operations: Any) -> Any:
+    """A function that returns |A_i s|^2 of statistics."""
+    lift = operations.lift
+
+    def square(space, i, statistics, size, scratch, lifted):
+        end, factor = lift(space, i, statistics, size, scratch, lifted)
+        total = 0.0
+        for p in range(end):
+            total += statistics[p] * lifted[p]
+        rest = 0.0
+        for p in range(end, size):
+            rest += statistics[p] * statistics[p]
+        return total + factor * rest
+
+    return helper(square)
