@@ -20,6 +20,7 @@ _AHEAD = 2  # visits between asking for a block's data and using them
 def _exact_pass(oracles):
     pull, exact_step, push_to = oracles.pull, oracles.exact_step, pushing_of(oracles)
     ask_for_rows, ask_for, n_all = oracles.ask, oracles.prefetch, oracles.n_all
+    square = oracles.square
 
     def exact_pass(space, data, order, weight, worker, stiffness, work, change, alpha, gap, sums):
         """Visit blocks in order; the exact block step over all labels."""
@@ -36,7 +37,7 @@ def _exact_pass(oracles):
                 pull(space, i, worker.w, work)
                 rise = rise_of(space, i)
                 gap[i], loss, length = exact_step(
-                    data, i, work, weight[i], stiffness / rise, alpha[i], change
+                    data, i, work, square(space, i), weight[i], stiffness / rise, alpha[i], change
                 )
                 if length > 0.0:
                     size = n_all(space, i, change)

@@ -230,7 +230,7 @@ class SampledVisitor(Visitor):
 
 def _exact_visits(oracles):
     ask_for, pull, push = oracles.ask, oracles.pull, oracles.push
-    exact_step, n_all = oracles.exact_step, oracles.n_all
+    exact_step, n_all, square = oracles.exact_step, oracles.n_all, oracles.square
 
     def visits(space, data, truth_place, order, weight, progress, work, alpha, change):
         """Visit blocks in order; the exact step over all labels."""
@@ -245,7 +245,9 @@ def _exact_visits(oracles):
             if truth_place[i] >= 0:
                 alpha[truth_place[i]] = weight[i]
             curvature = scale * rise_of(space, i)
-            gap, loss, length = exact_step(data, i, work, weight[i], 1.0 / curvature, alpha, change)
+            gap, loss, length = exact_step(
+                data, i, work, square(space, i), weight[i], 1.0 / curvature, alpha, change
+            )
             sums[HINGE] += gap
             sums[LOSS] += loss
             if length > 0.0:

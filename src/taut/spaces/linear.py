@@ -25,6 +25,7 @@ from taut.compiled.lanes import (
     aligned_zeros,
     load,
     multiply_add,
+    prefetch,
     store,
     stride_of,
     width,
@@ -57,6 +58,7 @@ class SpaceFunctions(NamedTuple):
     push: Any  # (space, i, s, size, least, w): w += A_i s[:size], but for rows of at most `least`
     lift: Any  # (space, i, s, size, scratch, theta): theta = A_i' A_i s[:size] up to a number, and
     # a factor: from that number on it is the factor times s
+    square: Any  # (space, i): the squared length of block i's row, where there is one
     n_own: Any  # (space, i, s): how many statistics are block i's own, and not those of the tail
     n_all: Any  # (space, i, s): how many there are
     touch: Any  # (space, i, action): act on all weights that block i reads or adds to
@@ -110,6 +112,26 @@ def _own_row(space, i):
 @inlined
 def _own_rows(space, i):
     return space.places[i, 0], space.places[i, 1]
+
+
+@inlined
+def _own_square(space, i):
+    return space.overlaps[i]
+
+
+@inlined
+def _ask_square(space, i):
+    prefetch(space.overlaps, i)
+
+
+@inlined
+def _ask_nothing(space, i):
+    pass
+
+
+@inlined
+def _no_square(space, i):
+    return 0.0
 
 
 @inlined
@@ -244,10 +266,13 @@ def through_weights(pull: Any, push: Any, allocates: bool = False) -> Any:
     return lift
 
 
-def _row_functions(rows_of, width_of, read, write, tail_of, copy_tail, add_tail, lift):
+def _row_functions(
+    rows_of, width_of, read, write, tail_of, copy_tail, add_tail, square_of, ask_more, lift
+):
     def ask(space, i):
         first, last = rows_of(space, i)
         prefetch_rows(space.rows, first, last)
+        ask_more(space, i)
 
     def pull(space, i, w, theta):
         first, last = rows_of(space, i)
@@ -266,6 +291,9 @@ def _row_functions(rows_of, width_of, read, write, tail_of, copy_tail, add_tail,
             at += width_of(space)
         add_tail(space, s, at, size, w)
 
+    def square(space, i):
+        return square_of(space, i)
+
     def n_own(space, i, s):
         first, last = rows_of(space, i)
         return (last - first) * width_of(space)
@@ -283,7 +311,9 @@ def _row_functions(rows_of, width_of, read, write, tail_of, copy_tail, add_tail,
         if tail_of(space) > 0:
             act(action, end - tail_of(space), end)
 
-    return SpaceFunctions(ask, pull, push, lift or through_weights(pull, push), n_own, n_all, touch)
+    return SpaceFunctions(
+        ask, pull, push, lift or through_weights(pull, push), square, n_own, n_all, touch
+    )
 
 
 @functools.cache
@@ -299,7 +329,8 @@ def _functions_of(kind: type, lifts: bool) -> SpaceFunctions:
         lift = _by_overlap if one_row else _by_overlaps
     return _row_functions(
         _own_row if one_row else _own_rows, width_of, _read_columns if columns else _read_one,
-        _add_columns if columns else _add_one, *tail, lift,
+        _add_columns if columns else _add_one, *tail,
+        *((_own_square, _ask_square) if one_row else (_no_square, _ask_nothing)), lift,
     )  # fmt: skip
 
 
@@ -321,6 +352,9 @@ def _own_functions(own: OwnMap, allocates: bool) -> SpaceFunctions:
     def push_all(space, i, s, size, least, w):
         own_push(space, i, s, w)
 
+    def square(space, i):
+        return 0.0
+
     def n_all(space, i, s):
         return s.shape[0]
 
@@ -328,7 +362,7 @@ def _own_functions(own: OwnMap, allocates: bool) -> SpaceFunctions:
         act(action, 0, action.v.shape[0])
 
     return SpaceFunctions(
-        ask, pull, push_all, through_weights(pull, push_all, allocates), n_all, n_all, touch
+        ask, pull, push_all, through_weights(pull, push_all, allocates), square, n_all, n_all, touch
     )
 
 
@@ -500,6 +534,10 @@ class RowFeatures(Features):
     def view(self, data):
         """Rows, and which of them are whose."""
         return self._view
+
+    def summed_lengths(self, offsets: np.ndarray) -> np.ndarray:
+        """The summed |(x, bias)| of the rows of each block."""
+        return np.add.reduceat(np.sqrt(self.norms), offsets[:-1])
 
     def take(self, blocks):
         """The same rows with other places."""

@@ -14,7 +14,7 @@ def through_scaling(functions: SpaceFunctions, allocates: bool) -> SpaceFunction
     """What compiled code does in a `ScaledSpace`: for vectors v and psi there."""
     inside = SpaceFunctions(*(helper(function, allocates) for function in functions))
     own_ask, own_pull, own_push, own_touch = inside.ask, inside.pull, inside.push, inside.touch
-    own_n_own, own_n_all = inside.n_own, inside.n_all
+    own_n_own, own_n_all, own_square = inside.n_own, inside.n_all, inside.square
 
     def ask(space, i):
         own_ask(space.inside, i)
@@ -27,6 +27,9 @@ def through_scaling(functions: SpaceFunctions, allocates: bool) -> SpaceFunction
         own_push(space.inside, i, s, size, least, space.scaling.sums)
         own_touch(space.inside, i, Adding(space.scaling, w))
 
+    def square(space, i):
+        return own_square(space.inside, i)
+
     def n_own(space, i, s):
         return own_n_own(space.inside, i, s)
 
@@ -37,5 +40,5 @@ def through_scaling(functions: SpaceFunctions, allocates: bool) -> SpaceFunction
         own_touch(space.inside, i, action)
 
     return SpaceFunctions(
-        ask, pull, push, through_weights(pull, push, allocates), n_own, n_all, touch
+        ask, pull, push, through_weights(pull, push, allocates), square, n_own, n_all, touch
     )

@@ -123,7 +123,7 @@ def _mined(oracles: Oracles, allocates: bool) -> Oracles:
     def loss(data, j, label):
         return data.points[j, LOSS] * label[0]
 
-    def exact_step(data, j, work, weight, stiffness, alpha, statistics):
+    def exact_step(data, j, work, square, weight, stiffness, alpha, statistics):
         """The one variable, exactly."""
         label = data.candidate
         score = -walk(data, j, label, Gather(work))

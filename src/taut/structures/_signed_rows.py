@@ -37,17 +37,16 @@ class SignedRows(CompiledStructure):
         rows = as_rows(X, dense_above=0.2)
         n = X.shape[0]
         signs, *others = self._targets(y, n)
-        features = RowFeatures(X, rows, bias=self.bias)
         # A block's numbers side by side: visits come in random order.
-        points = np.column_stack([signs, features.norms, *others])
+        points = np.column_stack([signs, *others])
         return Blocks(
-            data=(points,), features=features, offsets=np.arange(n + 1),
+            data=(points,), features=RowFeatures(X, rows, bias=self.bias), offsets=np.arange(n + 1),
             truth=np.zeros(n, dtype=np.int32),
         )  # fmt: skip
 
     def lengths(self, blocks):
         """|(x, bias)|; candidates are -1 and 1."""
-        return np.sqrt(blocks.data[0][:, 1])
+        return np.sqrt(blocks.features.norms)
 
     @staticmethod
     def prefetch(data, i):

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from taut.compiled.jit import kernel
-from taut.compiled.rows import as_rows, row_inner, summed_norms
+from taut.compiled.rows import as_rows, row_inner
 from taut.inference import chain_means as means
 from taut.inference.viterbi import max_plus
 from taut.spaces.linear import RowFeatures
@@ -116,7 +116,7 @@ class Chain(CompiledStructure):
     def lengths(self, blocks):
         """Those of all positions, transitions and ends."""
         sizes = np.diff(blocks.offsets)
-        return summed_norms(blocks.features.rows, blocks.offsets) + sizes + 1
+        return blocks.features.summed_lengths(blocks.offsets) + sizes + 1
 
     def decode(self, labels, offsets):
         """One array of label codes per sequence."""

@@ -93,7 +93,7 @@ class Multiclass(CompiledStructure):
         truth = as_codes(y, n, self.n_classes)
         features = RowFeatures(X, rows, columns=self.n_classes, bias=self.bias)
         return Blocks(
-            data=(truth, self.cost, features.norms),
+            data=(truth, self.cost),
             features=features,
             offsets=np.arange(n + 1),
             truth=truth,
@@ -108,7 +108,7 @@ class Multiclass(CompiledStructure):
 
     def lengths(self, blocks):
         """|(x, bias)|."""
-        return np.sqrt(blocks.data[2])
+        return np.sqrt(blocks.features.norms)
 
     @property
     def all_labels(self):
@@ -191,13 +191,13 @@ class Multiclass(CompiledStructure):
             statistics[k] = mean[k]
 
     @staticmethod
-    def exact_step(data, i, work, weight, stiffness, alpha, statistics):
+    def exact_step(data, i, work, square, weight, stiffness, alpha, statistics):
         """All K weights at once: a projection on the simplex, because psi's differ in one column.
 
         Moving alpha by change, with sum zero, moves w by -(x, bias) (outer) change / stiffness, so
         the dual gains <violation, change> - |x|^2 |change|^2 / (2 stiffness).
         """
-        truth, costs, norms = data
+        truth, costs = data
         n_classes = costs.shape[0]
         change = statistics[:n_classes]  # the padding stays zero
         cost = costs[truth[i]]
@@ -213,8 +213,8 @@ class Multiclass(CompiledStructure):
             for k in range(n_classes):
                 change[k] = 0.0
             return gap, 0.0, 0.0
-        if norms[i] > 0.0:
-            rate = stiffness / norms[i]
+        if square > 0.0:
+            rate = stiffness / square
             for k in range(n_classes):
                 change[k] = alpha[k] + rate * change[k]
             project_on_simplex(change, weight)
@@ -230,4 +230,4 @@ class Multiclass(CompiledStructure):
             alpha[k] = new
             loss_change += change[k] * cost[k]
             length += change[k] ** 2
-        return gap, loss_change, length * norms[i]
+        return gap, loss_change, length * square

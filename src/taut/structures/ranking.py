@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from taut.compiled.jit import helper
-from taut.compiled.rows import as_rows, summed_norms
+from taut.compiled.rows import as_rows
 from taut.data.queries import (
     Queries,
     as_relevances,
@@ -71,7 +71,7 @@ class _Ranking(CompiledStructure):
 
     def lengths(self, blocks):
         """Those of all documents; none counts for more than 1."""
-        return summed_norms(blocks.features.rows, blocks.data.offsets)
+        return blocks.features.summed_lengths(blocks.data.offsets)
 
     def decode(self, labels, offsets):
         """One array of integers per query."""

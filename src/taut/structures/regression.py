@@ -65,23 +65,23 @@ class Regression(SignedRows):
     @staticmethod
     def argmax(data, i, work, loss_weight, label):
         """The candidate that violates, else the truth."""
-        error = loss_weight * data[0][i, 2] - work[0]
-        violation = abs(error) - loss_weight * data[0][i, 3]
+        error = loss_weight * data[0][i, 1] - work[0]
+        violation = abs(error) - loss_weight * data[0][i, 2]
         label[0] = (1 if error > 0.0 else -1) if violation > 0.0 else 0
         return max(violation, 0.0)
 
     @staticmethod
     def loss(data, i, label):
         """The target times the label, less epsilon for a candidate."""
-        return label[0] * data[0][i, 2] - abs(label[0]) * data[0][i, 3]
+        return label[0] * data[0][i, 1] - abs(label[0]) * data[0][i, 2]
 
     @staticmethod
-    def exact_step(data, i, work, weight, stiffness, alpha, statistics):
+    def exact_step(data, i, work, square, weight, stiffness, alpha, statistics):
         """Newton step in beta = alpha[0] - alpha[1], drawn in by epsilon, within [-weight, weight].
 
         Weight on both candidates costs epsilon twice and moves nothing: one of them has none.
         """
-        norm, target, epsilon = data[0][i, 1], data[0][i, 2], data[0][i, 3]
+        target, epsilon = data[0][i, 1], data[0][i, 2]
         error = target - work[0]
         gap = (
             weight * max(abs(error) - epsilon, 0.0)
@@ -89,14 +89,14 @@ class Regression(SignedRows):
             + alpha[1] * (error + epsilon)
         )
         beta = alpha[0] - alpha[1]
-        pull = error + beta * (norm / stiffness)  # the error if the block had no weight
+        pull = error + beta * (square / stiffness)  # the error if the block had no weight
         excess = stiffness * (abs(pull) - epsilon)
         if excess <= 0.0:
             size = 0.0
-        elif excess >= weight * norm:  # also where psi = 0
+        elif excess >= weight * square:  # also where psi = 0
             size = weight
         else:
-            size = excess / norm
+            size = excess / square
         up = size if pull > 0.0 else 0.0
         down = size - up
         spent = size - alpha[0] - alpha[1]
@@ -104,4 +104,4 @@ class Regression(SignedRows):
         alpha[0] = up
         alpha[1] = down
         statistics[0] = -move
-        return gap, move * target - spent * epsilon, move**2 * norm
+        return gap, move * target - spent * epsilon, move**2 * square

@@ -10,21 +10,21 @@ from taut.structures._signed_rows import SignedRows
 
 
 @helper
-def step_of_one(loss, score, norm, weight, stiffness, alpha):
-    """Newton step in the weight of a candidate with <w, psi> = score and |psi|^2 = norm.
+def step_of_one(loss, score, square, weight, stiffness, alpha):
+    """Newton step in the weight of a candidate with <w, psi> = score and |psi|^2 = square.
 
     The weight is clipped to [0, weight]. Returns how it changed, and what
     `CompiledStructure.exact_step` does.
     """
     violation = loss - score
     gap = weight * max(violation, 0.0) - alpha[0] * violation
-    if norm > 0.0:
-        new = min(max(alpha[0] + violation * (stiffness / norm), 0.0), weight)
+    if square > 0.0:
+        new = min(max(alpha[0] + violation * (stiffness / square), 0.0), weight)
     else:  # psi = 0: the dual is linear in alpha
         new = weight if violation > 0.0 else 0.0
     change = new - alpha[0]
     alpha[0] = new
-    return change, gap, change * loss, change**2 * norm
+    return change, gap, change * loss, change**2 * square
 
 
 class Scalar(SignedRows):
@@ -71,21 +71,21 @@ class Scalar(SignedRows):
     @staticmethod
     def argmax(data, i, work, loss_weight, label):
         """The candidate when it violates, else the truth."""
-        violation = loss_weight * data[0][i, 2] - data[0][i, 0] * work[0]
+        violation = loss_weight * data[0][i, 1] - data[0][i, 0] * work[0]
         label[0] = 1 if violation > 0.0 else 0
         return max(violation, 0.0)
 
     @staticmethod
     def loss(data, i, label):
         """The required margin, for the candidate."""
-        return data[0][i, 2] * label[0]
+        return data[0][i, 1] * label[0]
 
     @staticmethod
-    def exact_step(data, i, work, weight, stiffness, alpha, statistics):
+    def exact_step(data, i, work, square, weight, stiffness, alpha, statistics):
         """The one variable, exactly."""
-        sign, norm, margin = data[0][i, 0], data[0][i, 1], data[0][i, 2]
+        sign, margin = data[0][i, 0], data[0][i, 1]
         change, gap, loss, length = step_of_one(
-            margin, sign * work[0], norm, weight, stiffness, alpha
+            margin, sign * work[0], square, weight, stiffness, alpha
         )
         statistics[0] = -sign * change
         return gap, loss, length
