@@ -19,6 +19,7 @@ from taut.binding import CompiledData, Findings, PythonData, bind
 from taut.data.arrays import LARGEST
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
+from taut.spaces.linear import Features
 from taut.spaces.quadratic import Quadratic
 from taut.spaces.regularizer import Prior, Regularizer
 from taut.storage.checksum import arrays_in, checksum
@@ -98,6 +99,8 @@ class Problem:
         Threads for visits and for passes over all blocks.
     regularizer : Regularizer, optional
         A prior on w and sign constraints, instead of 1/2 |w|^2.
+    space : callable, optional
+        Turns the linear features of a compiled structure's blocks into those of another space.
 
     Examples
     --------
@@ -123,6 +126,7 @@ class Problem:
         sample_weight: np.ndarray | None = None,
         n_jobs: int = 1,
         regularizer: Regularizer | Prior | None = None,
+        space: Callable[[Features], Features] | None = None,
     ) -> None:
         check_factor(C)
         self.structure = structure
@@ -130,8 +134,8 @@ class Problem:
         self.X, self.y = X, copy.copy(y)
         self.C = C
         self.regularizer = regularizer
-        self.data = bind(structure, X, self.y, regularizer)
-        self.quadratic: Quadratic = self.data.prior.quadratic(self.data.pad)
+        self.data = bind(structure, X, self.y, regularizer, space=space)
+        self.quadratic: Quadratic = self.data.quadratic
         self.n_jobs = n_jobs
         self.sample_weight = check_sample_weight(sample_weight, self.n_blocks)
         self._set_factor(C)

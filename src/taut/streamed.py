@@ -96,7 +96,7 @@ class StreamedProblem(Problem):
         # One block tells the shape of w and of the prior.
         self.data = self.bind(source.head.take([0])).data
         self.regularizer = self.data.prior
-        self.quadratic = self.data.prior.quadratic(self.data.pad)
+        self.quadratic = self.data.quadratic
 
     @classmethod
     def of(cls, problem: Problem) -> StreamedProblem:

@@ -6,7 +6,8 @@ works with: hinges of all blocks at some weights, predictions, latent parts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from taut.binding.plain import PythonData, plain
 from taut.binding.spot_check import spot_check
 from taut.binding.threads import in_threads
 from taut.errors import InvalidData
+from taut.spaces.linear import Features
 from taut.spaces.regularizer import Prior, Regularizer
 from taut.structures.base import CompiledStructure, Structure
 
@@ -41,10 +43,19 @@ def bind(
     y: Any = None,
     regularizer: Regularizer | Prior | None = None,
     room: Room | None = None,
+    space: Callable[[Features], Features] | None = None,
 ) -> CompiledData | PythonData:
     """Structure and data together; without y, for prediction only."""
     if isinstance(structure, CompiledStructure):
-        return CompiledData(structure, structure.encode(X, y), regularizer, room)
+        blocks = structure.encode(X, y)
+        if space is not None:
+            blocks = replace(blocks, features=space(blocks.features))
+        return CompiledData(structure, blocks, regularizer, room)
+    if space is not None:
+        raise InvalidData(
+            f"{type(structure).__name__} is plain Python, whose features are vectors: a space of "
+            "another kind needs a compiled structure"
+        )
     return PythonData(structure, X, y, regularizer)
 
 

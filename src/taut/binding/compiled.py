@@ -89,6 +89,7 @@ class CompiledData:
         self.unpad = features.unpad
         self.lifts = features.lifts and self.prior.trivial
         self.own_space = features.view(blocks.data)
+        self.quadratic = features.quadratic(self.prior)
         if not self.prior.trivial:
             functions = through_scaling(functions, structure.allocates)
             self.oracles = Operations(*structure.oracles, *functions)
@@ -227,7 +228,8 @@ class CompiledData:
         if self._lengths is None:
             lengths = self.structure.lengths(self.blocks)
             self._lengths = self._measured_lengths(weights) if lengths is None else lengths
-        return value, 2.0 * float(np.linalg.norm(weights)) * float(weight @ self._lengths)
+        length = float(np.sqrt(weights @ self.quadratic.covector(weights)))
+        return value, 2.0 * length * float(weight @ self._lengths)
 
     def _hinge_sum(self, v: np.ndarray, weight: np.ndarray, n_jobs: int) -> float:
         """sum_i C_i hinge_i, by one oracle call each."""

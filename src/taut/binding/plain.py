@@ -69,6 +69,7 @@ class PythonData:
             return
         self.n_features = self.size = self.reads = len(self.features(0, self.truth[0]))
         self.prior = (regularizer or Regularizer()).check(self.n_features)
+        self.quadratic = self.prior.quadratic(self.pad)
         self.watches = is_users(structure)
         self.witness = Witness(structure, self.n_blocks, self.n_features)
         self._answers: deque[_Answers] = deque(maxlen=2)  # of w and of an average of it

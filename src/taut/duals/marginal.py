@@ -208,7 +208,7 @@ class BatchMarginalDual(MarginalDual):
         return order[:0]
 
     def finish(self, w, stiffness, sums):
-        (slope, loss), square = self.slopes, float(self.move @ self.move)
+        (slope, loss), square = self.slopes, self.data.quadratic.dot(self.move, self.move)
         step = _LONGEST if self.temperature > 0.0 else 1.0
         if self.exact and stiffness * slope < step * square:
             step = max(stiffness * slope / square, 0.0)

@@ -13,7 +13,6 @@ from numba.extending import overload
 
 from taut.compiled.jit import helper
 from taut.compiled.lanes import aligned_zeros
-from taut.spaces.linear import SomeRowsColumns
 from taut.spaces.parts import COMPILED_ONLY, Clear, Gather, Lifted, Scatter
 from taut.spaces.scaling import ScaledSpace
 
@@ -49,11 +48,9 @@ def _scaled_tail(space, statistics, size, w, scale):
 
 @overload(spill, strict=False, inline="always")
 def _choose_spill(space, statistics, size, w, scale):
-    kind = getattr(space, "instance_class", None)
-    if kind is ScaledSpace:
-        inside = getattr(space.types[0], "instance_class", None)
-        return _scaled_tail if inside is SomeRowsColumns else _no_tail
-    return _tail if kind is SomeRowsColumns else _no_tail
+    if getattr(space, "instance_class", None) is ScaledSpace:
+        return _scaled_tail if "tail_at" in getattr(space.types[0], "fields", ()) else _no_tail
+    return _tail if "tail_at" in getattr(space, "fields", ()) else _no_tail
 
 
 def adding_of(operations: Any) -> Any:

@@ -43,6 +43,7 @@ from taut.compiled.rows import (
     squared_norms,
 )
 from taut.errors import InvalidStructure
+from taut.spaces.quadratic import Quadratic
 from taut.spaces.scaling import act
 from taut.spaces.touching import touch_rows
 
@@ -403,6 +404,10 @@ class Features(ABC):
     @abstractmethod
     def take(self, blocks: np.ndarray) -> Features:
         """The features of these blocks, which may be there several times."""
+
+    def quadratic(self, prior: Any) -> Quadratic:
+        """The regulariser of points."""
+        return prior.quadratic(self.pad)
 
     def pad(self, w: np.ndarray) -> np.ndarray:
         """The weights in the form that compiled code sees."""

@@ -58,7 +58,15 @@ def _rescale(v, factor):
 
 
 class Quadratic:
-    """g(w) = 1/2 |w|^2."""
+    """g(w) = 1/2 |w|^2, where points are vectors of weights."""
+
+    def covector(self, v: np.ndarray) -> np.ndarray:
+        """The vector whose products with others, number by number, are the inner products of v."""
+        return v
+
+    def dot(self, a: np.ndarray, b: np.ndarray) -> float:
+        """The inner product of two points."""
+        return float(a @ self.covector(b))
 
     def value(self, v: np.ndarray) -> float:
         """G of the weights that belong to v."""

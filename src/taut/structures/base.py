@@ -255,12 +255,12 @@ class CompiledStructure(ABC):
     Optional, for speed:
 
     - `prefetch(data, i)` asks the processor for block i's data, which will be needed soon;
-    - `exact_step(data, i, work, square, weight, stiffness, alpha, statistics)`, for structures
-      with few labels and one row per block, whose squared length is `square`: maximises the block's dual over the weights `alpha` of all `n_labels` labels,
-      writes sum_q change[q] s(q) of their changes into `statistics`, of float64 in the layout of
-      potentials, where it may leave zeros as they are,
-      and returns the block's duality gap before the step, the change of its summed loss, and
-      |sum_q change[q] psi(q)|^2. Row q of `all_labels` is the label of alpha[q].
+    - `exact_step(data, i, work, square, weight, stiffness, alpha, statistics)`, for structures with
+      few labels and one row per block, whose squared length is `square`: maximises the block's dual
+      over the weights `alpha` of all `n_labels` labels, writes sum_q change[q] s(q) of their
+      changes into `statistics`, of float64 in the layout of potentials, and returns the block's
+      duality gap before the step, the change of its summed loss, and |sum_q change[q] psi(q)|^2.
+      Row q of `all_labels` is the label of alpha[q]. What it never writes is zero.
 
     For solvers that work on several labels in a visit, where the structure knows which are worth it
     (`taut.sampling`):

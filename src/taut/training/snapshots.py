@@ -101,7 +101,7 @@ def _prove(run: Any, dual: Bound, U: np.ndarray, claimed: np.ndarray) -> None:
     conjugate = run.problem.quadratic.conjugate(U)
     terms = primal.value + penalty + abs(conjugate)
     rounding = primal.rounding + dual.rounding + _AGREE * _AGREE * terms
-    excess = penalty + conjugate - float(U @ v)
+    excess = penalty + conjugate - run.problem.quadratic.dot(U, v)
     require(
         primal.value - run.problem.dual(run.state.loss_sum, U) >= excess - rounding,
         f"the dual bound {dual.value} and the objective {primal.value} contradict each other",

@@ -11,6 +11,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
+from taut.spaces.quadratic import Quadratic
 from taut.storage.stored import Stored, check, check_totals, require
 
 Arrays = dict[str, np.ndarray]
@@ -48,7 +49,8 @@ class Cuts:
     gram : ndarray of shape (n_planes, n_planes)
     """
 
-    def __init__(self) -> None:
+    def __init__(self, quadratic: Quadratic) -> None:
+        self.quadratic = quadratic
         self.psi: list[Vector] = []
         self.loss, self.coef = np.empty(0), np.empty(0)
         self.idle = np.empty(0, dtype=np.int64)
@@ -56,7 +58,8 @@ class Cuts:
 
     def add(self, psi: np.ndarray, loss: float) -> None:
         """A plane without weight."""
-        row = np.array([*(other.dot(psi) for other in self.psi), psi @ psi])
+        beside = self.quadratic.covector(psi)
+        row = np.array([*(other.dot(beside) for other in self.psi), psi @ beside])
         self.gram = np.block([[self.gram, row[:-1, None]], [row]])
         self.psi.append(Vector.of(psi))
         self.loss, self.coef = np.append(self.loss, loss), np.append(self.coef, 0.0)
@@ -91,7 +94,8 @@ class Cuts:
 
     def violations(self, point: np.ndarray) -> np.ndarray:
         """loss_j - <point, psi_j>."""
-        return self.loss - np.array([psi.dot(point) for psi in self.psi])
+        beside = self.quadratic.covector(point)
+        return self.loss - np.array([psi.dot(beside) for psi in self.psi])
 
     def arrays(self) -> Arrays:
         """The planes as named arrays."""

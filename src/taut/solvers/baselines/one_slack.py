@@ -51,7 +51,7 @@ class CutState(DualState):
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self.w = aligned_zeros(problem.data.size, np.float64)
-        self.cuts = Cuts()
+        self.cuts = Cuts(problem.quadratic)
         self.pace = Pace()
         self.gap = math.inf
         self.lowest = math.inf

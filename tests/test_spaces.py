@@ -1,0 +1,63 @@
+"""No solver touches coordinates of w that the space did not hand out."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from quadratic_space import QuadraticFeatures, explicit
+from taut import Problem, solve
+from taut.solvers import DualCoordinate, FrankWolfe, MultiSample, NSlack, OneSlack
+from taut.structures import Chain, Multiclass, Scalar
+
+SOLVERS = {
+    "dual_coordinate": DualCoordinate(),
+    "multi_sample": MultiSample(),
+    "frank_wolfe": FrankWolfe(),
+    "n_slack": NSlack(),
+    "one_slack": OneSlack(),
+}
+
+
+def scalar(rng):
+    X = rng.normal(size=(12, 3))
+    return Scalar(), lambda rows: rows(X), np.sign(rng.normal(size=12))
+
+
+def multiclass(rng):
+    X = rng.normal(size=(12, 3))
+    return Multiclass(3), lambda rows: rows(X), rng.integers(3, size=12)
+
+
+def chain(rng):
+    X, offsets = rng.normal(size=(14, 3)), np.array([0, 3, 4, 8, 10, 14])
+    return Chain(3, boundary=True), lambda rows: (rows(X), offsets), rng.integers(3, size=14)
+
+
+STRUCTURES = {"scalar": scalar, "multiclass": multiclass, "chain": chain}
+
+
+@pytest.mark.parametrize("name", STRUCTURES)
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_inner_products_alone_lead_to_the_optimum_of_explicit_features(solver, name, rng):
+    structure, X, y = STRUCTURES[name](rng)
+    kernelised = Problem(structure, X(np.asarray), y, C=0.7, space=QuadraticFeatures)
+    written_down = Problem(structure, X(explicit), y, C=0.7)
+    options = {"tol": 1e-3, "random_state": 0, "max_iter": 5000}
+    ours = solve(kernelised, SOLVERS[solver], **options).certificate
+    reference = solve(written_down, tol=1e-8, random_state=0).certificate
+    assert ours.status.name == reference.status.name == "CONVERGED"
+    assert ours.dual <= reference.primal * (1 + 1e-8)
+    assert ours.primal >= reference.dual * (1 - 1e-8)
+    assert_allclose(ours.primal, reference.primal, rtol=2e-3)
+
+
+@pytest.mark.parametrize("name", STRUCTURES)
+def test_dual_coordinate_takes_the_same_steps_as_with_explicit_features(name, rng):
+    structure, X, y = STRUCTURES[name](rng)
+    kernelised = Problem(structure, X(np.asarray), y, C=0.7, space=QuadraticFeatures)
+    written_down = Problem(structure, X(explicit), y, C=0.7)
+    options = {"tol": 1e-12, "random_state": 0, "max_iter": 7}
+    ours, theirs = solve(kernelised, **options), solve(written_down, **options)
+    assert_allclose(
+        [record.dual for record in ours.history], [record.dual for record in theirs.history]
+    )
