@@ -6,6 +6,7 @@ import numpy as np
 
 from taut.binding import CompiledData
 from taut.compiled.jit import kernel
+from taut.compiled.label_rows import listed_labels
 from taut.compiled.lanes import aligned_zeros, prefetch
 from taut.duals.base import BlockDual
 from taut.duals.threads import exchange, pushing_of, until_exchange
@@ -54,7 +55,7 @@ def _exact_pass(oracles):
 def _exact_vector(oracles):
     add_labels = adding_of(oracles)
 
-    def exact_vector(space, data, all_labels, truth_place, alpha, statistics, change, U):
+    def exact_vector(space, data, listed, truth_place, alpha, statistics, change, U):
         """U = sum_ik alpha_ik (phi(truth) - phi(k)); a truth that is no label has phi = 0."""
         for i in range(alpha.shape[0]):
             others = 0.0
@@ -64,7 +65,8 @@ def _exact_vector(oracles):
             if others > 0.0:
                 if truth_place[i] >= 0:
                     change[truth_place[i]] = others
-                add_labels(space, data, i, all_labels, change, statistics, U)
+                own = listed_labels(listed, i)
+                add_labels(space, data, i, own, change[: own.shape[0]], statistics, U)
 
     return exact_vector
 
@@ -72,12 +74,12 @@ def _exact_vector(oracles):
 def _largest_squares(oracles):
     parts, lift, n_all = oracles.parts, oracles.lift, oracles.n_all
 
-    def largest_squares(data, all_labels, offsets, truth, room, row, out):
+    def largest_squares(data, listed, offsets, truth, room, row, out):
         """out[i] = the largest |psi|^2 of block i."""
         space, scratch, s, lifted = room
         for i in range(out.shape[0]):
             size = n_all(space, i, s)
-            own = truth[offsets[i] : offsets[i + 1]]
+            own, all_labels = truth[offsets[i] : offsets[i + 1]], listed_labels(listed, i)
             base = 0.0
             out[i] = 0.0
             for k in range(-1, all_labels.shape[0]):
@@ -99,10 +101,11 @@ def _largest_squares(oracles):
 def _exact_loss(oracles):
     loss = oracles.loss
 
-    def exact_loss(data, all_labels, alpha):
+    def exact_loss(data, listed, alpha):
         total = 0.0
         for i in range(alpha.shape[0]):
-            for k in range(alpha.shape[1]):
+            all_labels = listed_labels(listed, i)
+            for k in range(all_labels.shape[0]):
                 if alpha[i, k] != 0.0:
                     total += alpha[i, k] * loss(data, i, all_labels[k])
         return total
@@ -111,9 +114,10 @@ def _exact_loss(oracles):
 
 
 @kernel
-def find_truths(all_labels, truth, offsets, place):
-    """place[i] = the row of block i's truth among all labels, or -1."""
+def find_truths(listed, truth, offsets, place):
+    """place[i] = the row of block i's truth among its labels, or -1."""
     for i in range(place.shape[0]):
+        all_labels = listed_labels(listed, i)
         place[i] = -1
         for k in range(all_labels.shape[0]):
             same = True
@@ -132,11 +136,11 @@ class EnumeratedDual(BlockDual):
     def __init__(self, data: CompiledData, weight: np.ndarray, n_jobs: int) -> None:
         super().__init__(data, weight, n_jobs)
         blocks = self.data.blocks
-        self.all_labels = self.data.structure.all_labels
+        self.listed = data.listed
         self.allocate(data.dtype)
-        self.alpha = np.zeros((data.n_blocks, len(self.all_labels)))
+        self.alpha = np.zeros((data.n_blocks, self.listed.most))
         self.truth_place = np.empty(data.n_blocks, dtype=np.int64)
-        find_truths(self.all_labels, blocks.truth, blocks.offsets, self.truth_place)
+        find_truths(self.listed, blocks.truth, blocks.offsets, self.truth_place)
         self._give_truths(self.weight)
 
     def _give_truths(self, amount: np.ndarray) -> None:
@@ -163,21 +167,21 @@ class EnumeratedDual(BlockDual):
 
     def add_vector(self, U):
         self.data.kernel(_exact_vector)(
-            self.data.space(U.dtype), self.data.blocks.data, self.all_labels, self.truth_place,
-            self.alpha, self.data.statistics(U.dtype), np.empty(len(self.all_labels)), U,
+            self.data.space(U.dtype), self.data.blocks.data, self.listed, self.truth_place,
+            self.alpha, self.data.statistics(U.dtype), np.empty(self.listed.most), U,
         )  # fmt: skip
 
     @property
     def loss_sum(self):
         loss = self.data.kernel(_exact_loss)
-        return float(loss(self.data.blocks.data, self.all_labels, self.alpha))
+        return float(loss(self.data.blocks.data, self.listed, self.alpha))
 
     def curvature(self):
         data, blocks, out = self.data, self.data.blocks, np.empty(self.data.n_blocks)
         room = data.product_room(np.float64, data.own_space, blocks.features.lifts)
         data.own_kernel(_largest_squares)(
-            blocks.data, self.all_labels, blocks.offsets, blocks.truth, room,
-            np.empty(len(self.all_labels)), out,
+            blocks.data, self.listed, blocks.offsets, blocks.truth, room,
+            np.empty(self.listed.most), out,
         )  # fmt: skip
         return out if self.data.prior.trivial else out * self.data.rises
 

@@ -139,7 +139,7 @@ def gram_sizes(operations: Any) -> Any:
     """A loop over blocks, in any space."""
     products = products_of(operations)
 
-    def sizes(data, all_labels, room, row, out):
+    def sizes(data, listed, room, row, out):
         """out[i] = the largest sum of a row of the Gram matrix of block i's phi, without signs.
 
         It bounds the curvature of a step over all labels, and is exact where labels have no
@@ -147,10 +147,11 @@ def gram_sizes(operations: Any) -> Any:
         """
         for i in range(out.shape[0]):
             out[i] = 0.0
-            for a in range(all_labels.shape[0]):
-                products(data, i, all_labels[a], all_labels, room, row)
+            first, last = listed.starts[listed.step * i], listed.starts[listed.step * i + 1]
+            for a in range(first, last):
+                products(data, i, listed.rows[a], listed.rows[first:last], room, row)
                 total = 0.0
-                for b in range(all_labels.shape[0]):
+                for b in range(last - first):
                     total += abs(row[b])
                 out[i] = max(out[i], total)
 
