@@ -16,6 +16,7 @@ from taut.compiled.jit import helper
 from taut.compiled.lanes import aligned_zeros
 from taut.errors import InvalidData, InvalidStructure, MissingOracle
 from taut.sampling import AllLabels, Argmax, Diverse, Given, MBest, Own, Random, Top, as_sampler
+from taut.spaces.labels import score_of
 
 ROW = r"\[[01], [01], [01]\]"
 
@@ -39,10 +40,10 @@ def flipped(data, i, work, loss_weight, seed, found):
     m = found.shape[1]
     for subset in range(2**m):
         total = 0.0
-        pair = m
+        pair = data[1]
         for a in range(m):
             mine = (subset >> a) & 1
-            total += work[a] * mine + loss_weight * (mine != data[1][i, a])
+            total += work[a] * mine + loss_weight * (mine != data[0][i, a])
             for b in range(a + 1, m):
                 total += work[pair] * mine * ((subset >> b) & 1)
                 pair += 1
@@ -136,7 +137,7 @@ def visit(make):
     """A visit: what is found, the truth's score, and scores before and after."""
 
     def build(oracles):
-        pull, score, sample = oracles.pull, oracles.score, helper(make(oracles))
+        pull, score, sample = oracles.pull, score_of(oracles), helper(make(oracles))
 
         def run(
             space, data, i, w, work, loss_weight, seed, room, found, values, labels, before, after

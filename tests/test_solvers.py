@@ -392,10 +392,10 @@ def test_features_of_other_magnitude_stay_certified(structure, case, ones, scale
 
 
 def test_python_and_compiled_twins_agree():
-    plain, compiled, inner = (solved(f"tags-{kind}") for kind in ("plain", "compiled", "inner"))
+    plain, compiled, mapped = (solved(f"tags-{kind}") for kind in ("plain", "compiled", "mapped"))
     assert_allclose(compiled.certificate.primal, plain.certificate.primal, rtol=1e-7)
     assert_allclose(compiled.w, plain.w, atol=1e-3)
-    assert_allclose(inner.w, plain.w, atol=1e-3)
+    assert_allclose(mapped.w, plain.w, atol=1e-3)
 
 
 class PairLabels(Multiclass):
