@@ -15,7 +15,6 @@ from taut.duals.planes import LABEL_SIZE, N_PLANES, SLOT, TEXT
 from taut.errors import InvalidData
 from taut.solvers import DualCoordinate, _turns
 from taut.structures import Multiclass, Regression, Scalar
-from taut.structures._mean_laws import _means_of
 
 # One structure for each form of the dual variables.
 FORMS = [
@@ -94,6 +93,16 @@ def mined_labels(case, state):
         assert differs.min() < 1e-12
         numbers.append(differs.argmin())
     return numbers, state["mined.alpha"]
+
+
+def _means_of(oracles):
+    mean_of = oracles.mean_of
+
+    def means_of(data, i, labels, out):
+        for q in range(labels.shape[0]):
+            mean_of(data, i, labels[q], out[q])
+
+    return means_of
 
 
 def mean_points(case, state):
