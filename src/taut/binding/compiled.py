@@ -161,7 +161,7 @@ class CompiledData:
     def arrays(self) -> Iterator[np.ndarray]:
         """All arrays of the data."""
         shared = self.own_space is self.blocks.data
-        pending = [self.blocks.data] if shared else [self.blocks.data, self.own_space]
+        pending: list[Any] = [self.blocks.data, *([] if shared else [self.own_space])]
         while pending:
             item = pending.pop()
             if isinstance(item, tuple):

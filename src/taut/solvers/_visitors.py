@@ -192,8 +192,8 @@ class _Buffers(NamedTuple):
 class SampledVisitor(Visitor):
     """Labels that a sampler finds, of a compiled structure.
 
-    `scratch` is a vector of the size of w for Gram matrices where the structure has no `inner`,
-    zero up to rounding in between, and else empty.
+    `scratch` is a vector of the size of w for Gram matrices where inner products of rows are not
+    known, zero up to rounding in between, and else empty.
     """
 
     def __init__(

@@ -518,7 +518,7 @@ class RowFeatures(Features):
         if places is None:
             self.n_potentials = self.stride
             self.reads = self.stride * rows[0].size // max(n_rows(rows), 1)
-            self._view: tuple = OneRow(rows, bias, self.norms)
+            self._view: Any = OneRow(rows, bias, self.norms)
             if many:
                 self._view = OneRowColumns(rows, bias, self.stride, self.norms)
             return
@@ -565,7 +565,8 @@ class RowFeatures(Features):
 
     def functions(self, structure):
         """Those of all rows, whatever the structure."""
-        return _functions_of(type(self._view), self.lifts)
+        kind: type = type(self._view)
+        return _functions_of(kind, self.lifts)
 
     def _shares(self, w: np.ndarray, padded: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
         """Rows and tail: the weights, and where they are among the padded ones."""

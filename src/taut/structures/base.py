@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections import namedtuple
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
@@ -231,7 +231,7 @@ class Oracles(NamedTuple):
 EXPECTATION = ("expect", "normalise", "mean_of", "mean_loss", "spread")
 
 #: What loops are built around: the oracles of a structure and the functions of a space.
-Operations = namedtuple("Operations", Oracles._fields + SpaceFunctions._fields)
+Operations = cast(Any, namedtuple("Operations", Oracles._fields + SpaceFunctions._fields))
 
 
 class CompiledStructure(ABC):
