@@ -24,9 +24,9 @@ _PLACE = re.compile(r'File "([^"]+)", line (\d+)')
 _CALL = re.compile(r"Cannot bind 'args=\((.*)\) kws={}' to signature '(\(.*?\))'", re.DOTALL)
 _UNDEFINED = re.compile(r"NameError: name '(\w+)' is not defined")
 _UNTYPED = re.compile(r"Untyped global name '(\w+)'.*<class 'function'>")
-_ARGUMENT = re.compile(r"- argument 0: (.*)")
+_ARGUMENT = re.compile(r"- argument \d+: (.*)")
 #: Oracles that return a number; the others write into their arguments, or return several.
-_NUMBERS = {"argmax", "loss", "score", "inner", "expect", "mean_score", "mean_loss", "mean_square"}
+_NUMBERS = {"argmax", "loss", "parts", "expect", "mean_loss"}
 
 
 def invalid_structure(text: str, kernel: Callable) -> InvalidStructure | None:
