@@ -258,7 +258,7 @@ class Several(Sequential):
         ("multiclass-cost", True),
         ("multiclass-cost", False),
         ("tags-compiled", False),
-        long_if(True, "tags-inner", False),
+        long_if(True, "tags-mapped", False),
         ("tags-plain", False),
     ],
 )

@@ -24,7 +24,7 @@ from taut.storage import files
 from taut.training.loop import Run
 
 # One structure for each form of the dual variables.
-FORMS = ["multiclass", "chain", "tags-inner", "tags-plain"]
+FORMS = ["multiclass", "chain", "tags-mapped", "tags-plain"]
 
 
 @pytest.fixture(params=FORMS)
