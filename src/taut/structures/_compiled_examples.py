@@ -39,12 +39,12 @@ def _statistics(operations):
 def _argmax(operations):
     pull, argmax = operations.pull, operations.argmax
 
-    def run(space, data, i, w, work, loss_weight, potentials, found):
+    def run(space, data, i, w, work, loss_weight, potentials, found, value):
         """The argmax and its value; the potentials as they are before it."""
         pull(space, i, w, work)
         for p in range(potentials.shape[0]):
             potentials[p] = work[p]
-        return argmax(data, i, work, loss_weight, found)
+        value[0] = argmax(data, i, work, loss_weight, found)
 
     return run
 
@@ -63,8 +63,8 @@ def _scores(operations):
 def _loss(operations):
     loss = operations.loss
 
-    def loss_of(data, i, label):
-        return loss(data, i, label)
+    def loss_of(data, i, label, out):
+        out[0] = loss(data, i, label)
 
     return loss_of
 
@@ -209,14 +209,16 @@ class CompiledExample(Example):
 
     def loss(self, label):
         label = np.ascontiguousarray(label, dtype=np.int32)
-        return float(self.kernel(_loss)(self.blocks.data, self.i, label))
+        out = np.empty(1)
+        self.kernel(_loss)(self.blocks.data, self.i, label, out)
+        return float(out[0])
 
     def argmax(self, w, with_loss):
         found = Guarded(len(self.truth), np.int32)
-        before = np.zeros(len(self.written))
-        value = self.kernel(_argmax)(
+        before, value = np.zeros(len(self.written)), np.empty(1)
+        self.kernel(_argmax)(
             self.space, self.blocks.data, self.i, self.map.pad(w), self.work.array,
-            float(with_loss), before, found.array,
+            float(with_loss), before, found.array, value,
         )  # fmt: skip
         if found.broken:
             self.fail(
@@ -225,7 +227,7 @@ class CompiledExample(Example):
                 "write one integer for each of the truth's",
             )
         self.check_work("argmax", before)
-        return found.array, value, 0.0
+        return found.array, float(value[0]), 0.0
 
     def complete(self, w):
         if self.blank is None:

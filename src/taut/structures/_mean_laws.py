@@ -18,17 +18,17 @@ def _expect(operations):
     pull, expect, normalise = operations.pull, operations.expect, operations.normalise
 
     def run(
-        space, data, i, w, work, temperature, loss_weight, base, potentials, mean, again
+        space, data, i, w, work, temperature, loss_weight, base, potentials, mean, again,
+        out,
     ):  # fmt: skip
         """The mean, and what normalising makes of it; the potentials as they were before."""
         pull(space, i, w, work)
         for p in range(potentials.shape[0]):
             potentials[p] = work[p]
-        value = expect(data, i, work, temperature, loss_weight, base, mean)
+        out[0] = expect(data, i, work, temperature, loss_weight, base, mean)
         for p in range(mean.shape[0]):
             again[p] = mean[p]
         normalise(data, i, again)
-        return value
 
     return run
 
@@ -45,10 +45,11 @@ def _mean_of(operations):
 def _spread(operations):
     spread, mean_loss, n_all = operations.spread, operations.mean_loss, operations.n_all
 
-    def run(space, data, i, mean, statistics):
-        """The expected loss, and how many statistics there are."""
+    def run(space, data, i, mean, statistics, loss):
+        """Statistics and the expected loss; how many statistics there are."""
         spread(data, i, mean, statistics)
-        return mean_loss(data, i, mean), n_all(space, i, statistics)
+        loss[0] = mean_loss(data, i, mean)
+        return n_all(space, i, statistics)
 
     return run
 
@@ -98,15 +99,16 @@ def _spreads(example: Any, mean: np.ndarray) -> tuple[np.ndarray, float]:
     """The statistics of a mean, and its loss."""
     statistics, given = Guarded(example.map.n_potentials), mean.copy()
     statistics.array[:] = _OLD
-    loss, size = example.kernel(_spread)(
-        example.space, example.blocks.data, example.i, given, statistics.array
+    loss = np.empty(1)
+    size = example.kernel(_spread)(
+        example.space, example.blocks.data, example.i, given, statistics.array, loss
     )
     if statistics.broken:
         _outside(example, "spread", "the statistics", len(statistics.array), "n_potentials")
     if not np.array_equal(given, mean):
         example.fail("spread or mean_loss", "the mean is modified", "write to the statistics only")
     statistics.array[size:] = 0.0  # which are not read
-    return statistics.array, loss
+    return statistics.array, float(loss[0])
 
 
 def _check_linear(example: Any, some: np.ndarray, size: int, rng: np.random.Generator) -> None:
@@ -151,11 +153,14 @@ def _check_expect(
         if not based:
             base, known = np.empty(0), np.zeros(len(labels))
         mean, again, before = Guarded(size), Guarded(size), np.zeros(len(example.written))
-        found = example.kernel(_expect)(
+        out = np.empty(1)
+        example.kernel(_expect)(
             example.space, example.blocks.data, example.i, example.map.pad(point),
             example.work.array, heat, loss_weight, base, before, mean.array, again.array,
+            out,
         )  # fmt: skip
         example.check_work("expect", before)
+        found = float(out[0])
         if mean.broken or again.broken:
             _outside(example, "expect or normalise", "a mean", size, "mean_offsets in encode")
         values = known + (phi @ point + loss_weight * losses) / heat

@@ -15,12 +15,12 @@ _SEEDS = (1, 2)
 def _sample(operations):
     pull, sample = operations.pull, operations.sample
 
-    def run(space, data, i, w, work, seed, potentials, found):
+    def run(space, data, i, w, work, seed, potentials, found, count):
         """The number of labels found; the potentials as they were before."""
         pull(space, i, w, work)
         for p in range(potentials.shape[0]):
             potentials[p] = work[p]
-        return sample(data, i, work, 1.0, seed, found)
+        count[0] = sample(data, i, work, 1.0, seed, found)
 
     return run
 
@@ -46,10 +46,12 @@ def _run(example: Any, w: np.ndarray, count: int, seed: int) -> np.ndarray:
     guard = Guarded(count * len(example.truth), np.int32)
     found = guard.array.reshape(count, len(example.truth))
     found[:] = example.truth
-    number = example.kernel(_sample)(
+    counted = np.zeros(1, dtype=np.int64)
+    example.kernel(_sample)(
         example.space, example.blocks.data, example.i, example.map.pad(w), example.work.array, seed,
-        before, found,
+        before, found, counted,
     )  # fmt: skip
+    number = int(counted[0])
     example.check_work("sample", before)
     if guard.broken:
         example.fail(
