@@ -499,12 +499,23 @@ class RowFeatures(Features):
         overlaps: np.ndarray | None = None,
         tail: tuple[int, int] = (0, 1),
     ) -> None:
+        many = columns > 1 or tail[0] > 0
+        if bias != 0.0 and tail[0] > 0:
+            raise InvalidStructure(
+                f"RowFeatures has bias = {bias:g} and a tail of shape {tail}, each of which ends "
+                "w: append a constant column to X instead of the bias"
+            )
         rows = as_rows(X) if rows is None else rows
         self.rows = rows
+        norms = squared_norms(rows) + float(bias) ** 2
+        if places is None and tail[0] > 0:
+            # Blocks of one row as blocks of some: those alone have a tail.
+            places = np.column_stack([np.arange(len(norms)), np.arange(1, len(norms) + 1)])
+            overlaps = norms
         self.places = places
         self.dtype = X.dtype.type
         self.columns = columns
-        self.stride = stride_of(columns, self.dtype) if columns > 1 else 1
+        self.stride = stride_of(columns, self.dtype) if many else 1
         self.n_rows = X.shape[1] + (bias != 0.0)
         self.tail = tail
         self._tail_stride = stride_of(tail[1], self.dtype) if tail[1] > 1 else 1
@@ -513,8 +524,8 @@ class RowFeatures(Features):
         self.size = self.n_rows * self.stride + tail_size
         self.lifts = overlaps is not None or places is None
         #: |(x, bias)|^2 of each row.
-        self.norms = squared_norms(rows) + float(bias) ** 2
-        many, bias = columns > 1 or tail[0] > 0, float(bias)
+        self.norms = norms
+        bias = float(bias)
         if places is None:
             self.n_potentials = self.stride
             self.reads = self.stride * rows[0].size // max(n_rows(rows), 1)

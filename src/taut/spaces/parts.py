@@ -59,6 +59,12 @@ class Checked(NamedTuple):
     potentials: np.ndarray
 
 
+class Extent(NamedTuple):
+    """The walk widens the range from reached[0] to reached[1] to the potentials that it names."""
+
+    reached: np.ndarray
+
+
 def _gather(each, index, amount):
     return each.potentials[index] * each.potentials.dtype.type(amount)
 
@@ -93,6 +99,12 @@ def _checked(each, index, amount):
     return each.potentials[index] * amount
 
 
+def _extent(each, index, amount):
+    each.reached[0] = min(each.reached[0], index)
+    each.reached[1] = max(each.reached[1], index)
+    return 0.0
+
+
 _WALKS = {
     Gather: _gather,
     Lifted: _lifted,
@@ -100,6 +112,7 @@ _WALKS = {
     Clear: _clear,
     Times: _times,
     Checked: _checked,
+    Extent: _extent,
 }
 
 
