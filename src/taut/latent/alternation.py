@@ -254,7 +254,7 @@ def alternate(
                 status = result.certificate.status
             else:
                 if file is not None and (status is not None or file.due()):
-                    file.save_if_possible(*run.snapshot())
+                    file.save_if_possible(run.snapshot)
                 if status is None and interrupted.is_set():
                     status = Status.INTERRUPTED
     return run.result(status)

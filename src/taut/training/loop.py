@@ -174,7 +174,7 @@ class Run:
                     elif self.iteration >= max_iter:
                         status = Status.MAX_ITER
                 if file is not None and (status is not None or file.due()):
-                    file.save_if_possible(*self.snapshot())
+                    file.save_if_possible(self.snapshot)
             if not self.problem.repeatable:
                 self.settle_for_estimates()
                 status = Status.READ_ONCE if status is Status.MAX_ITER else status
