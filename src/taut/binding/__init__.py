@@ -19,6 +19,7 @@ from taut.binding.spot_check import spot_check
 from taut.binding.threads import in_threads
 from taut.errors import InvalidData
 from taut.spaces.regularizer import Prior, Regularizer
+from taut.structures._signatures import check_signatures
 from taut.structures.base import CompiledStructure, Structure
 
 __all__ = [
@@ -45,6 +46,7 @@ def bind(
     """Structure and data together; without y, for prediction only."""
     if isinstance(structure, CompiledStructure):
         return CompiledData(structure, structure.encode(X, y), regularizer, room)
+    check_signatures(structure)
     return PythonData(structure, X, y, regularizer)
 
 
@@ -58,6 +60,7 @@ def complete(
         )
     if len(y) != len(X):
         raise InvalidData(f"X has {len(X)} examples, y has {len(y)}: give one label to each")
+    check_signatures(structure)
     pairs = zip(plain(X), plain(y), strict=True)
     guess = () if w is None else (w,)
     return [structure.complete(x, truth, *guess) for x, truth in pairs]
