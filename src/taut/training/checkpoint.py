@@ -15,6 +15,7 @@ import numpy as np
 from taut.checks import as_path, check_number
 from taut.console.notices import warn
 from taut.errors import InvalidContent, InvalidData, InvalidFile, TautError
+from taut.problem import OF_STRUCTURE, known_to_differ
 from taut.storage import files
 from taut.storage.digest import LEAVE_OUT, is_library_file
 
@@ -118,7 +119,10 @@ class CheckpointFile:
         found = meta.get("fingerprint")
         if found != self.fingerprint:
             found = found if isinstance(found, dict) else {}
-            differing = [name for name, own in self.fingerprint.items() if found.get(name) != own]
+            names = [name for name, own in self.fingerprint.items() if found.get(name) != own]
+            differing = [
+                OF_STRUCTURE if name == "structure" else name for name in known_to_differ(names)
+            ]
             raise InvalidFile(
                 f"{self.path} is the checkpoint of another run: it differs in "
                 f"{' and '.join(differing)}. Give another path, or delete the file to start anew; "
