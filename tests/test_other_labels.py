@@ -99,6 +99,35 @@ def test_streams_are_audited_too(data):
     assert model.certificate_.of.endswith(OVER_RETURNED)
 
 
+def test_paths_repeat_the_doubt(data):
+    X, y = data
+    doubt = f"Misses.argmax never returns {y[1]} for example"
+    model = StructuredSVM(missing(Tags, y[1]), random_state=0, check=False)
+    with pytest.warns(UncertainLabels, match=r"within .* Misses\.argmax never returns") as caught:
+        walked = taut.path(model, X, y, 0.005, 0.02, gap=0.1)
+    assert len(caught) == 1
+    certificate = walked.at(0.01).certificate_
+    assert certificate.of == THE_OBJECTIVE + OVER_RETURNED
+    assert doubt in certificate.doubt
+    for message in (walked.message, certificate.message):
+        assert f"{OVER_RETURNED}. {certificate.doubt}" in message
+
+
+def test_latent_fits_repeat_the_doubt(data):
+    X, y = data
+
+    class Latent(type(missing(Tags, y[1])), taut.LatentStructure):
+        def complete(self, x, truth, w=None):
+            return truth
+
+    model = taut.LatentStructuredSVM(Latent(3), C=0.01, random_state=0, check=False)
+    with pytest.warns(UncertainLabels, match=r"latent one\. Latent\.argmax never returns"):
+        model.fit(X, y)
+    certificate = model.certificate_
+    assert f"Latent.argmax never returns {y[1]} for example" in certificate.doubt
+    assert certificate.message.endswith(certificate.doubt)
+
+
 class Rows(Structure):
     """An example is a vector and the labels that it may have."""
 

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 from cases import STRUCTURES, names, tags
 from own_structures import CompiledTags, MappedTags, Tags, tagged
-from taut import Structure, check_structure
+from taut import LatentStructure, LatentStructuredSVM, Structure, StructuredSVM, check_structure
 from taut.errors import InvalidData, InvalidStructure
 from taut.spaces.parts import Gather
 from taut.structures import (
@@ -802,3 +802,101 @@ def test_examples_are_taken_from_all_over_the_data():
 def test_blocks_whose_truths_do_not_fit_their_offsets_are_refused(truth):
     with pytest.raises(InvalidStructure, match="offsets end with 2: give the integers of all"):
         Blocks((), OwnFeatures(1, 1), np.arange(3), truth)
+
+
+# Signatures
+
+
+class NoTruth(Tags):
+    def argmax(self, x, w):
+        return super().argmax(x, w)
+
+
+class NeedsTruth(Tags):
+    def argmax(self, x, w, truth):
+        return super().argmax(x, w, truth)
+
+
+class NoTruthInLoss(Tags):
+    def loss(self, label):
+        return 0.0
+
+
+class NoLabel(Tags):
+    def features(self, x):
+        return x
+
+
+class BoundedNoTruth(Tags):
+    def bounded_argmax(self, x, w):
+        return super().argmax(x, w), 0.0
+
+
+class LabelsOfNothing(Tags):
+    def labels(self):
+        return self.subsets
+
+
+SIGNATURES = {
+    NoTruth: r"argmax takes \(x, w\), and cannot be called as argmax\(x, w, truth\) .*: write "
+    r"argmax\(self, x, w, truth=None\)",
+    NeedsTruth: r"argmax takes \(x, w, truth\), and cannot be called as argmax\(x, w\) .*: write "
+    r"argmax\(self, x, w, truth=None\)",
+    NoTruthInLoss: r"loss takes \(label\), .* loss\(truth, label\) .*: write loss\(self, truth",
+    NoLabel: r"features takes \(x\), .*: write features\(self, x, label\)",
+    BoundedNoTruth: r"bounded_argmax takes \(x, w\), .*: write bounded_argmax\(self, x, w, truth",
+    LabelsOfNothing: r"labels takes \(\), .*: write labels\(self, x\)",
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"), SIGNATURES.items(), ids=lambda v: getattr(v, "__name__", "")
+)
+def test_wrong_signatures_are_named(kind, words):
+    X, y = tagged(10, 3, 4, np.random.default_rng(0))
+    message = rf"^{kind.__name__}\.{words}"
+    with pytest.raises(InvalidStructure, match=message):
+        check_structure(kind(3), X, y)
+    with pytest.raises(InvalidStructure, match=message):
+        StructuredSVM(kind(3), check=False).fit(X, y)
+
+
+def test_wrong_signature_within_a_wrapper():
+    X, y = tagged(10, 3, 4, np.random.default_rng(0))
+
+    class Listed(NoTruthInLoss):
+        def labels(self, x):
+            return self.subsets
+
+    with pytest.raises(InvalidStructure, match=r"^Listed\.loss takes \(label\)"):
+        StructuredSVM(SlackRescaled(Listed(3))).fit(X, y)
+
+
+def test_wrong_signature_of_complete():
+    X, y = tagged(10, 3, 4, np.random.default_rng(0))
+
+    class NoWeights(Tags, LatentStructure):
+        def complete(self, x, truth):
+            return truth
+
+    with pytest.raises(InvalidStructure, match=r"write complete\(self, x, truth, w=None\)"):
+        LatentStructuredSVM(NoWeights(3)).fit(X, y)
+
+
+def test_arguments_may_have_other_names_and_defaults():
+    X, y = tagged(10, 3, 4, np.random.default_rng(0))
+
+    class Named(Tags):
+        def argmax(self, image, weights, /, *truth, **others):
+            return super().argmax(image, weights, *truth)
+
+    check_structure(Named(3), X, y)
+
+
+def test_truth_may_be_needed_where_nothing_is_predicted_by_score():
+    X, y = tagged(10, 3, 4, np.random.default_rng(0))
+
+    class Unscored(NeedsTruth):
+        scores_predict = False
+
+    check_structure(Unscored(3), X, y, candidates=lambda x: Tags(3).subsets)

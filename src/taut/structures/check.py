@@ -10,6 +10,7 @@ import numpy as np
 from taut.structures._compiled_examples import CompiledExample, digests_of
 from taut.structures._examples import PRECISION, Candidates, Example
 from taut.structures._plain_examples import PlainExample
+from taut.structures._signatures import check_signatures
 from taut.structures.base import CompiledStructure, Structure
 
 
@@ -119,6 +120,7 @@ def _examples(
     else:
         # A data frame is indexed by name.
         X, y = (part.to_numpy() if hasattr(part, "to_numpy") else part for part in (X, y))
+        check_signatures(structure)
         if isinstance(structure, Structure):
             X = structure.examples(X, y)
         for i in _spread(n_examples, len(X)):
