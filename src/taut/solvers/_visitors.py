@@ -269,8 +269,7 @@ class ExactVisitor(Visitor):
     def __init__(self, data: CompiledData) -> None:
         blocks, listed = data.blocks, data.listed
         self.space, self.blocks = data.space(np.float64), blocks
-        self.truth_place = np.empty(data.n_blocks, dtype=np.int64)
-        find_truths(listed, blocks.truth, blocks.offsets, self.truth_place)
+        self.truth_place = find_truths(listed, blocks)
         self.room = (
             aligned_zeros(blocks.work_size, np.float64),
             aligned_zeros(listed.most, np.float64),
