@@ -33,13 +33,14 @@ def _expect(operations):
     return run
 
 
-def _mean_of(operations):
+def _means_of(operations):
     mean_of = operations.mean_of
 
-    def run(data, i, label, mean):
-        mean_of(data, i, label, mean)
+    def means_of(data, i, labels, out):
+        for q in range(labels.shape[0]):
+            mean_of(data, i, labels[q], out[q])
 
-    return run
+    return means_of
 
 
 def _spread(operations):
@@ -77,10 +78,12 @@ def _check_complete(example: Any) -> None:
 def _means(example: Any, labels: np.ndarray, size: int) -> np.ndarray:
     """The mean of each label."""
     out = np.empty((len(labels), size))
-    for label, row in zip(labels, out, strict=True):
+    for q, row in enumerate(out):
         mean = Guarded(size)
         mean.array[:] = _OLD
-        example.kernel(_mean_of)(example.blocks.data, example.i, label, mean.array)
+        example.kernel(_means_of)(
+            example.blocks.data, example.i, labels[q : q + 1], mean.array[None]
+        )
         if mean.broken:
             _outside(example, "mean_of", "a mean", size, "mean_offsets in encode")
         row[:] = mean.array
