@@ -15,16 +15,10 @@ _OLD = 77.0  # in arrays that are to be written
 
 
 def _expect(operations):
-    pull, expect, normalise = operations.pull, operations.expect, operations.normalise
+    expect, normalise = operations.expect, operations.normalise
 
-    def run(
-        space, data, i, w, work, temperature, loss_weight, base, potentials, mean, again,
-        out,
-    ):  # fmt: skip
-        """The mean, and what normalising makes of it; the potentials as they were before."""
-        pull(space, i, w, work)
-        for p in range(potentials.shape[0]):
-            potentials[p] = work[p]
+    def run(data, i, work, temperature, loss_weight, base, mean, again, out):
+        """The mean, and what normalising makes of it."""
         out[0] = expect(data, i, work, temperature, loss_weight, base, mean)
         for p in range(mean.shape[0]):
             again[p] = mean[p]
@@ -155,12 +149,11 @@ def _check_expect(
     for point, loss_weight, heat, based in steps:
         if not based:
             base, known = np.empty(0), np.zeros(len(labels))
-        mean, again, before = Guarded(size), Guarded(size), np.zeros(len(example.written))
-        out = np.empty(1)
+        mean, again, out = Guarded(size), Guarded(size), np.empty(1)
+        before = example.pull(point)
         example.kernel(_expect)(
-            example.space, example.blocks.data, example.i, example.map.pad(point),
-            example.work.array, heat, loss_weight, base, before, mean.array, again.array,
-            out,
+            example.blocks.data, example.i, example.work.array, heat, loss_weight, base, mean.array,
+            again.array, out,
         )  # fmt: skip
         example.check_work("expect", before)
         found = float(out[0])
