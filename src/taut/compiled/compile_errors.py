@@ -118,7 +118,7 @@ def _explained(function: Callable, text: str) -> InvalidStructure:
     elif walked is not None:
         sentence = (
             f"part is called with {_n_types(walked[1])} arguments ({walked[1]}), and takes three: "
-            "each, the number of a potential, and how often it counts"
+            "each, an integer, which is the number of a potential, and how often it counts"
         )
     return _error(function, sentence, int(place[2]) if place else None, place and place[1])
 

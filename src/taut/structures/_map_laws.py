@@ -30,7 +30,7 @@ def _push(operations):
     return run
 
 
-def _pulled(example: Any, w: np.ndarray, fill: float = 0.0) -> np.ndarray:
+def pulled(example: Any, w: np.ndarray, fill: float = 0.0) -> np.ndarray:
     """The potentials at weights in the form that compiled code sees."""
     theta, given = Guarded(example.map.n_potentials), w.copy()
     theta.array[:] = fill
@@ -49,7 +49,7 @@ def _pulled(example: Any, w: np.ndarray, fill: float = 0.0) -> np.ndarray:
 def written_by_pull(example: Any) -> np.ndarray:
     """Which potentials the block has: blocks may differ in how many."""
     w = np.zeros(example.map.size)
-    first, second = (_pulled(example, w, fill) for fill in _FILLS)
+    first, second = (pulled(example, w, fill) for fill in _FILLS)
     return (first != _FILLS[0]) | (second != _FILLS[1])
 
 
@@ -81,7 +81,7 @@ def check_map(example: Any, weights: np.ndarray, rng: np.random.Generator) -> No
         unit[p] = 1.0
         phi = push(example, unit)
         for w in weights:
-            found, true = _pulled(example, w)[p], phi @ w
+            found, true = pulled(example, w)[p], phi @ w
             if not abs(found - true) <= PRECISION * (1.0 + np.abs(phi) @ np.abs(w)):
                 example.fail(
                     "pull and push",
@@ -91,7 +91,7 @@ def check_map(example: Any, weights: np.ndarray, rng: np.random.Generator) -> No
                 )
     phi = push(example, statistics)
     for w in weights:
-        theta = _pulled(example, w)
+        theta = pulled(example, w)
         found, true = phi @ w, statistics[potentials] @ theta[potentials]
         size = np.abs(phi) @ np.abs(w) + np.abs(statistics) @ np.abs(theta)
         if not abs(found - true) <= PRECISION * (1.0 + size):
@@ -108,7 +108,7 @@ def _check_pull(example: Any, weights: np.ndarray, rng: np.random.Generator) -> 
     own = example.written
     for w in weights:
         other = weights[rng.integers(len(weights))]
-        once, again, both = (_pulled(example, v)[own] for v in (w, other, w - 2.0 * other))
+        once, again, both = (pulled(example, v)[own] for v in (w, other, w - 2.0 * other))
         error = np.abs(both - (once - 2.0 * again))
         size = 1.0 + np.abs(w).sum() + np.abs(other).sum() + np.abs(once) + np.abs(again)
         if not (error <= PRECISION * size).all():

@@ -15,16 +15,10 @@ _OLD = 77.0  # in arrays that are to be written
 
 
 def _expect(operations):
-    pull, expect, normalise = operations.pull, operations.expect, operations.normalise
+    expect, normalise = operations.expect, operations.normalise
 
-    def run(
-        space, data, i, w, work, temperature, loss_weight, base, potentials, mean, again,
-        out,
-    ):  # fmt: skip
-        """The mean, and what normalising makes of it; the potentials as they were before."""
-        pull(space, i, w, work)
-        for p in range(potentials.shape[0]):
-            potentials[p] = work[p]
+    def run(data, i, work, temperature, loss_weight, base, mean, again, out):
+        """The mean, and what normalising makes of it."""
         out[0] = expect(data, i, work, temperature, loss_weight, base, mean)
         for p in range(mean.shape[0]):
             again[p] = mean[p]
@@ -33,13 +27,14 @@ def _expect(operations):
     return run
 
 
-def _mean_of(operations):
+def _means_of(operations):
     mean_of = operations.mean_of
 
-    def run(data, i, label, mean):
-        mean_of(data, i, label, mean)
+    def means_of(data, i, labels, out):
+        for q in range(labels.shape[0]):
+            mean_of(data, i, labels[q], out[q])
 
-    return run
+    return means_of
 
 
 def _spread(operations):
@@ -77,10 +72,12 @@ def _check_complete(example: Any) -> None:
 def _means(example: Any, labels: np.ndarray, size: int) -> np.ndarray:
     """The mean of each label."""
     out = np.empty((len(labels), size))
-    for label, row in zip(labels, out, strict=True):
+    for q, row in enumerate(out):
         mean = Guarded(size)
         mean.array[:] = _OLD
-        example.kernel(_mean_of)(example.blocks.data, example.i, label, mean.array)
+        example.kernel(_means_of)(
+            example.blocks.data, example.i, labels[q : q + 1], mean.array[None]
+        )
         if mean.broken:
             _outside(example, "mean_of", "a mean", size, "mean_offsets in encode")
         row[:] = mean.array
@@ -152,12 +149,11 @@ def _check_expect(
     for point, loss_weight, heat, based in steps:
         if not based:
             base, known = np.empty(0), np.zeros(len(labels))
-        mean, again, before = Guarded(size), Guarded(size), np.zeros(len(example.written))
-        out = np.empty(1)
+        mean, again, out = Guarded(size), Guarded(size), np.empty(1)
+        before = example.pull(point)
         example.kernel(_expect)(
-            example.space, example.blocks.data, example.i, example.map.pad(point),
-            example.work.array, heat, loss_weight, base, before, mean.array, again.array,
-            out,
+            example.blocks.data, example.i, example.work.array, heat, loss_weight, base, mean.array,
+            again.array, out,
         )  # fmt: skip
         example.check_work("expect", before)
         found = float(out[0])

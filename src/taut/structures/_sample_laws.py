@@ -13,13 +13,9 @@ _SEEDS = (1, 2)
 
 
 def _sample(operations):
-    pull, sample = operations.pull, operations.sample
+    sample = operations.sample
 
-    def run(space, data, i, w, work, seed, potentials, found, count):
-        """The number of labels found; the potentials as they were before."""
-        pull(space, i, w, work)
-        for p in range(potentials.shape[0]):
-            potentials[p] = work[p]
+    def run(data, i, work, seed, found, count):
         count[0] = sample(data, i, work, 1.0, seed, found)
 
     return run
@@ -42,15 +38,14 @@ def check_sample(example: Any, weights: np.ndarray) -> None:
 
 def _run(example: Any, w: np.ndarray, count: int, seed: int) -> np.ndarray:
     """The labels that are found, as rows; what is not written is the truth."""
-    before = np.zeros(len(example.written))
+    before = example.pull(w)
     guard = Guarded(count * len(example.truth), np.int32)
     found = guard.array.reshape(count, len(example.truth))
     found[:] = example.truth
     counted = np.zeros(1, dtype=np.int64)
     example.kernel(_sample)(
-        example.space, example.blocks.data, example.i, example.map.pad(w), example.work.array, seed,
-        before, found, counted,
-    )  # fmt: skip
+        example.blocks.data, example.i, example.work.array, seed, found, counted
+    )
     number = int(counted[0])
     example.check_work("sample", before)
     if guard.broken:

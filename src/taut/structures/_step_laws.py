@@ -15,10 +15,9 @@ _REMEDY = (
 
 
 def _exact_step(operations):
-    pull, exact_step = operations.pull, operations.exact_step
+    exact_step = operations.exact_step
 
-    def step(space, data, i, w, work, weight, stiffness, alpha, statistics):
-        pull(space, i, w, work)
+    def step(data, i, work, weight, stiffness, alpha, statistics):
         return exact_step(data, i, work, weight, stiffness, alpha, statistics)
 
     return step
@@ -51,9 +50,10 @@ def check_exact_step(
     guard = Guarded(n_labels, around=0)  # a label too many has no weight, and gets some
     alpha = guard.array
     alpha[:] = before[:n_labels]
+    example.pull(w)
     gap, loss_change, length = example.kernel(_exact_step)(
-        example.space, example.blocks.data, example.i, example.map.pad(w), example.work.array,
-        weight, stiffness, alpha, statistics.array,
+        example.blocks.data, example.i, example.work.array, weight, stiffness, alpha,
+        statistics.array,
     )  # fmt: skip
     example.check_work("exact_step")
     if guard.broken or statistics.broken:
