@@ -553,7 +553,7 @@ def other_draws(data, i, work, loss_weight, seed, found):
         (none_at_all, r"it returns 0 for 1 rows; return how many labels it wrote"),
         (too_many, r"it returns 2 for 1 rows"),
         (outside, r"it writes outside found, which has 1 rows of 3 integers"),
-        (spends_work, r"it makes \S+ of potential 0, which was \S+; keep the potentials in work as they"),
+        (spends_work, r"it makes \S+ of potential 0, which was \S+; keep the potentials in"),
         (outside_work, r"sample on example 0: it writes outside work, whose length is 8"),
         (other_draws, r"with the seed [0-9]+ it returns other labels when it is asked again"),
     ],

@@ -633,49 +633,49 @@ def test_candidates_of_a_plain_structure_are_a_function():
 exact_step = numba.njit(Multiclass.exact_step)
 
 
-def wrong_gap(data, i, work, weight, stiffness, alpha, statistics):
-    gap, loss_change, length = exact_step(data, i, work, weight, stiffness, alpha, statistics)
+def wrong_gap(data, i, work, square, weight, stiffness, alpha, statistics):
+    gap, loss_change, length = exact_step(data, i, work, square, weight, stiffness, alpha, statistics)
     return gap + 0.01, loss_change, length
 
 
-def wrong_loss_change(data, i, work, weight, stiffness, alpha, statistics):
-    gap, loss_change, length = exact_step(data, i, work, weight, stiffness, alpha, statistics)
+def wrong_loss_change(data, i, work, square, weight, stiffness, alpha, statistics):
+    gap, loss_change, length = exact_step(data, i, work, square, weight, stiffness, alpha, statistics)
     return gap, loss_change + 0.01, length
 
 
-def wrong_length(data, i, work, weight, stiffness, alpha, statistics):
-    gap, loss_change, length = exact_step(data, i, work, weight, stiffness, alpha, statistics)
+def wrong_length(data, i, work, square, weight, stiffness, alpha, statistics):
+    gap, loss_change, length = exact_step(data, i, work, square, weight, stiffness, alpha, statistics)
     return gap, loss_change, 1.01 * length
 
 
-def wrong_statistics(data, i, work, weight, stiffness, alpha, statistics):
-    answer = exact_step(data, i, work, weight, stiffness, alpha, statistics)
+def wrong_statistics(data, i, work, square, weight, stiffness, alpha, statistics):
+    answer = exact_step(data, i, work, square, weight, stiffness, alpha, statistics)
     statistics[0] += 0.01
     return answer
 
 
-def infeasible(data, i, work, weight, stiffness, alpha, statistics):
-    return exact_step(data, i, work, 1.01 * weight, stiffness, alpha, statistics)
+def infeasible(data, i, work, square, weight, stiffness, alpha, statistics):
+    return exact_step(data, i, work, square, 1.01 * weight, stiffness, alpha, statistics)
 
 
-def wasteful(data, i, work, weight, stiffness, alpha, statistics):
-    return exact_step(data, i, work, 0.99 * weight, stiffness, alpha, statistics)
+def wasteful(data, i, work, square, weight, stiffness, alpha, statistics):
+    return exact_step(data, i, work, square, 0.99 * weight, stiffness, alpha, statistics)
 
 
-def too_stiff(data, i, work, weight, stiffness, alpha, statistics):
-    return exact_step(data, i, work, weight, 0.5 * stiffness, alpha, statistics)
+def too_stiff(data, i, work, square, weight, stiffness, alpha, statistics):
+    return exact_step(data, i, work, square, weight, 0.5 * stiffness, alpha, statistics)
 
 
-def adds_to_statistics(data, i, work, weight, stiffness, alpha, statistics):
+def adds_to_statistics(data, i, work, square, weight, stiffness, alpha, statistics):
     old = statistics[0]
-    answer = exact_step(data, i, work, weight, stiffness, alpha, statistics)
+    answer = exact_step(data, i, work, square, weight, stiffness, alpha, statistics)
     statistics[0] += old
     return answer
 
 
-def statistics_too_far(data, i, work, weight, stiffness, alpha, statistics):
+def statistics_too_far(data, i, work, square, weight, stiffness, alpha, statistics):
     statistics[statistics.shape[0]] = 0.0
-    return exact_step(data, i, work, weight, stiffness, alpha, statistics)
+    return exact_step(data, i, work, square, weight, stiffness, alpha, statistics)
 
 
 @pytest.mark.parametrize(

@@ -154,7 +154,10 @@ class CompiledExample(Example):
 
     def all_labels(self) -> np.ndarray:
         """Those of the structure, tested for their form."""
-        labels = np.asarray(self.structure.all_labels)
+        if type(self.structure).listed is not CompiledStructure.listed:
+            labels = self.structure.listed(self.blocks).own(self.i)
+        else:
+            labels = np.asarray(self.structure.all_labels)
         if labels.dtype != np.int32 or labels.shape[1:] != self.truth.shape:
             self.fail(
                 "all_labels",

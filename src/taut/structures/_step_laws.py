@@ -15,10 +15,11 @@ _REMEDY = (
 
 
 def _exact_step(operations):
-    exact_step = operations.exact_step
+    exact_step, square = operations.exact_step, operations.square
 
-    def step(data, i, work, weight, stiffness, alpha, statistics):
-        return exact_step(data, i, work, weight, stiffness, alpha, statistics)
+    def step(space, data, i, work, weight, stiffness, alpha, statistics):
+        length = square(space, i)
+        return exact_step(data, i, work, length, weight, stiffness, alpha, statistics)
 
     return step
 
@@ -52,7 +53,7 @@ def check_exact_step(
     alpha[:] = before[:n_labels]
     example.pull(w)
     gap, loss_change, length = example.kernel(_exact_step)(
-        example.blocks.data, example.i, example.work.array, weight, stiffness, alpha,
+        example.space, example.blocks.data, example.i, example.work.array, weight, stiffness, alpha,
         statistics.array,
     )  # fmt: skip
     example.check_work("exact_step")
