@@ -123,11 +123,11 @@ def test_lists_of_different_lengths_have_their_own_labels(sequences):
 def test_solvers_and_samplers_find_the_optimum_of_the_plain_form(solver, slack, sequences):
     X, y = sequences
     wrap = SlackRescaled if slack else lambda structure: structure
-    ours = solve(Problem(wrap(Windows()), X, y, C=2.0), solver, tol=1e-6, random_state=0)
+    ours = solve(Problem(wrap(Windows()), X, y, C=2.0), solver, tol=1e-4, random_state=0)
     plain = solve(Problem(wrap(PlainWindows()), X, y, C=2.0), tol=1e-7, random_state=0)
     assert ours.certificate.status.name == "CONVERGED"
-    assert_allclose(ours.certificate.primal, plain.certificate.primal, rtol=3e-6)
-    assert_allclose(ours.w, plain.w, atol=5e-3)
+    assert_allclose(ours.certificate.primal, plain.certificate.primal, rtol=2e-4)
+    assert_allclose(ours.w, plain.w, atol=5e-2)
 
 
 class Allowed(CompiledStructure):
