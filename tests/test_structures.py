@@ -634,17 +634,23 @@ exact_step = numba.njit(Multiclass.exact_step)
 
 
 def wrong_gap(data, i, work, square, weight, stiffness, alpha, statistics):
-    gap, loss_change, length = exact_step(data, i, work, square, weight, stiffness, alpha, statistics)
+    gap, loss_change, length = exact_step(
+        data, i, work, square, weight, stiffness, alpha, statistics
+    )
     return gap + 0.01, loss_change, length
 
 
 def wrong_loss_change(data, i, work, square, weight, stiffness, alpha, statistics):
-    gap, loss_change, length = exact_step(data, i, work, square, weight, stiffness, alpha, statistics)
+    gap, loss_change, length = exact_step(
+        data, i, work, square, weight, stiffness, alpha, statistics
+    )
     return gap, loss_change + 0.01, length
 
 
 def wrong_length(data, i, work, square, weight, stiffness, alpha, statistics):
-    gap, loss_change, length = exact_step(data, i, work, square, weight, stiffness, alpha, statistics)
+    gap, loss_change, length = exact_step(
+        data, i, work, square, weight, stiffness, alpha, statistics
+    )
     return gap, loss_change, 1.01 * length
 
 
