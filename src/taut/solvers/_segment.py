@@ -36,13 +36,11 @@ def _parts(ids: np.ndarray, chunk: Chunk, state: CoordinateState) -> Iterator[An
     growing = {id(array) for array in duals.arrays().values()}
     yield from (ids, chunk.X, chunk.y, *chunk.columns().values())
     data = duals.data
-    holders: list[Any] = [state, duals, data]
     if isinstance(data, PythonData):
         yield from (data.X, data.truth)
     else:
-        holders.append(data.blocks)
-        yield data.blocks.data
-    for holder in holders:
+        yield data.blocks  # with the features, which may have rows in another form than X
+    for holder in (state, duals, data):
         for name, value in vars(holder).items():
             if isinstance(value, np.ndarray) and name != "w" and id(value) not in growing:
                 yield value
