@@ -32,8 +32,8 @@ from taut.binding.compiled import _hinges
 from taut.compiled.jit import _ALLOCATES_NOTHING, _OPTIONS, helper
 from taut.compiled.lanes import aligned_zeros, stride_of
 from taut.compiled.rows import as_rows, row_times
+from taut.engines.turns import shuffle
 from taut.solvers import DualCoordinate
-from taut.solvers._turns import shuffle
 from taut.structures import Chain, Multiclass, Scalar
 from timing import cpu_time, markdown, write_json
 
