@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from taut.binding import CompiledData, Findings, PythonData, Room, bind
-from taut.data.chunks import Chunk
+from taut.data.chunks import Chunk, place_of
 from taut.data.held import Held, as_chunk
 from taut.data.source import Source
 from taut.errors import InvalidData
@@ -175,6 +175,18 @@ class StreamedProblem(Problem):
         weight = self.C * weight
         check_block_weight(weight)
         return BoundChunk(chunk, data, weight)
+
+    def take(self, bound: BoundChunk, which: np.ndarray) -> BoundChunk:
+        """A copy of some blocks, which are not encoded again where the structure can take them.
+
+        Arrays that the chunk and the oracles have in common are so in the copy.
+        """
+        data = bound.data.take(which)
+        if data is None:
+            return self.bind(bound.chunk.take(which))
+        pairs = zip(bound.data.arrays(), data.arrays(), strict=True)
+        copies = {place_of(old): new for old, new in pairs}
+        return BoundChunk(bound.chunk.take(which, copies), data, bound.weight[which])
 
     def bound_chunks(
         self, order: np.ndarray | None = None, start: int = 0

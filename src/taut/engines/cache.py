@@ -255,7 +255,7 @@ class Cache(Engine):
 
     def _reduced(self, ids: np.ndarray, bound: BoundChunk, part: Part, kept: np.ndarray) -> Segment:
         """A segment of the blocks at the positions `kept` of a part."""
-        chunk, data, weight = self.problem.bind(bound.chunk.take(kept))
+        chunk, data, weight = self.problem.take(bound, kept)
         new = self.part_of(data, weight)
         new.copy_of(part, kept)
         return Segment(ids, chunk, new)

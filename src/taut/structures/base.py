@@ -350,6 +350,19 @@ class CompiledStructure(ABC):
     def decode(self, labels: np.ndarray, offsets: np.ndarray) -> Sequence[Any]:
         """User's labels from the flat int32 labels of all blocks."""
 
+    def take(self, blocks: Blocks, which: np.ndarray) -> Blocks | None:
+        """A copy of some blocks, as `encode` would make it of their data; None to encode again."""
+        return None
+
+    @property
+    def can_take(self) -> bool:
+        """Whether `take` knows what `encode` makes: a subclass may have an `encode` of its own."""
+        owners = [
+            next(k for k, kind in enumerate(type(self).__mro__) if name in vars(kind))
+            for name in ("take", "encode")
+        ]
+        return owners[0] <= owners[1]
+
     def lengths(self, blocks: Blocks) -> np.ndarray | None:
         """Bounds on |phi(x_i, label)| of any label of each block, from which rounding is known.
 
