@@ -297,7 +297,8 @@ class CompiledStructure(ABC):
     - `push(data, i, statistics, w)` adds to w what has these potentials: each of its numbers times
       the features that it is the product of w with.
 
-    And methods that carry data in and predictions out: `encode`, `decode`.
+    And methods that carry data in and predictions out: `encode`, `decode`; where data are arrays by
+    block, also `take`, so that blocks which are kept in memory need not be encoded again.
 
     Attributes
     ----------
