@@ -21,6 +21,7 @@ import scipy.sparse as sp
 
 from datasets import Letters, data_folder, parser, usps
 from taut import Problem, solve
+from taut.binding.kernels import make_features
 from taut.duals.planes import N_PLANES, SLOT
 from taut.engines.part import Sweep
 from taut.solvers import DualCoordinate, NSlack, OneSlack
@@ -109,21 +110,15 @@ def as_qp(problem, state):
         for q in range(1, planes.arrays.places[i, N_PLANES]):
             row = np.zeros(data.size)
             pair = np.ascontiguousarray(labels[[0, q]])
-            data.kernel(_add)(blocks.data, i, pair, np.array([1.0, -1.0]), row)
+            data.kernel(make_features)(
+                data.space(float), blocks.data, i, pair, np.array([1.0, -1.0]),
+                data.statistics(float), row,
+            )  # fmt: skip
             psi.append(row)
             losses.append(planes.arrays.loss[start + q])
             owners.append(i)
     psi = np.array(psi)
     return psi @ psi.T, np.array(losses), np.array(owners)
-
-
-def _add(oracles):
-    add_features = oracles.add_features
-
-    def add(data, i, labels, scales, out):
-        add_features(data, i, labels, scales, out)
-
-    return add
 
 
 def by_interior_point(gram, losses, owners, weight, gap):

@@ -9,6 +9,7 @@ the plain Viterbi, of transposed transitions, is also compiled by g++, if the ma
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import os
 import shutil
@@ -28,13 +29,14 @@ import numpy as np
 from datasets import Letters, data_folder, parser, sparse, usps
 from growth import Size
 from taut import Problem
-from taut.binding.compiled import _hinges
+from taut.binding.kernels import make_hinges
 from taut.compiled.jit import _ALLOCATES_NOTHING, _OPTIONS, helper
 from taut.compiled.lanes import aligned_zeros, stride_of
-from taut.compiled.rows import as_rows, row_times
+from taut.compiled.rows import row_times
 from taut.engines.turns import shuffle
 from taut.solvers import DualCoordinate
-from taut.structures import Chain, Multiclass, Scalar
+from taut.structures import Chain, Multiclass, RowFeatures, Scalar
+from taut.structures.base import Operations
 from timing import cpu_time, markdown, write_json
 
 matplotlib.use("Agg")
@@ -86,7 +88,7 @@ def _plain_scores(rows, n, W, stride, labels, out):
 
 def scores(labels, dtype, n=2000):
     """Scores of rows with 100 non-zeros of 1000 features: strips in registers, or not."""
-    data, indices, indptr = Size(n, 100, labels, 1000).problem().data.blocks.data[0]
+    data, indices, indptr = Size(n, 100, labels, 1000).problem().data.blocks.features.rows
     rows, stride = (data.astype(dtype), indices, indptr), stride_of(labels, dtype)
     W, outs = aligned_zeros(1000 * stride, dtype), np.zeros((2, stride), dtype)
     W.reshape(-1, stride)[:, :labels] = np.random.default_rng(0).normal(size=(1000, labels))
@@ -96,22 +98,26 @@ def scores(labels, dtype, n=2000):
 
 def viterbi(K=26, length=10, repeats=500):
     """A sequence with losses, again and again: Chain.argmax, Numba's plain loop, g++'s."""
-    rng, (pull, argmax) = np.random.default_rng(0), map(helper, (Chain.pull, Chain.argmax))
+    rng, argmax = np.random.default_rng(0), helper(Chain.argmax)
     truth, label = rng.integers(K, size=length).astype(np.int32), np.zeros(length, np.int32)
     blocks = Chain(K).encode((rng.normal(size=(length, 5)), np.array([0, length])), truth)
-    w, work = blocks.pad(rng.normal(size=blocks.n_features)), aligned_zeros(blocks.work_size, float)
+    features, work = blocks.features, aligned_zeros(blocks.work_size, float)
+    w, space = features.pad(rng.normal(size=features.n_features)), features.view(blocks.data)
+    pull = helper(features.functions(None).pull)
 
     @compiled
-    def ours(data, w, work, label, repeats):
-        pull(data, 0, w, work)
+    def ours(space, data, w, work, label, repeats):
+        pull(space, 0, w, work)
         for _ in range(repeats):
             argmax(data, 0, work, 1.0, label)
 
-    ours(blocks.data, w, work, label, 1)
-    nodes, _, best = work.reshape(3, length, -1)[:, :, :K]  # as Chain.argmax lays them out
-    T, bests = blocks.unpad(w)[5 * K :].reshape(K, K).T.ravel(), np.zeros((2, length * K))
+    ours(space, blocks.data, w, work, label, 1)
+    # As Chain.argmax lays them out: scores of positions, transitions, and two tables as the first.
+    size = length * features.stride
+    nodes, best = (part.reshape(length, -1)[:, :K] for part in (work[:size], work[-size:]))
+    T, bests = features.unpad(w)[5 * K :].reshape(K, K).T.ravel(), np.zeros((2, length * K))
     plain = nodes.ravel(), T, truth, length, K, np.zeros(length * K, np.int32), repeats
-    calls = [lambda: ours(blocks.data, w, work, label, repeats)]
+    calls = [lambda: ours(space, blocks.data, w, work, label, repeats)]
     calls += [lambda: _plain_viterbi(*plain, bests[0])]
     if not shutil.which("g++"):
         return calls, [best, bests[0].reshape(best.shape)]
@@ -125,10 +131,13 @@ def viterbi(K=26, length=10, repeats=500):
 def counting(X, y):
     """All hinges, by oracles that do not count references to arrays, and by ones that do."""
     blocks, outs, loops = Scalar().encode(X, y), np.zeros((2, len(y))), []
-    given = blocks.data, blocks.offsets, blocks.truth, np.ones(blocks.size), np.zeros(1)
+    features = blocks.features
+    given = features.view(blocks.data), blocks.data, blocks.offsets, blocks.truth
+    given += np.ones(features.size), np.zeros(1)
     for allocates in (False, True):
-        inside = [oracle and helper(oracle, allocates) for oracle in Scalar().oracles]
-        loops.append(compiled(_hinges(type(Scalar().oracles)(*inside))))
+        functions = *Scalar().oracles, *features.functions(None)
+        inside = [function and helper(function, allocates) for function in functions]
+        loops.append(compiled(make_hinges(Operations(*inside))))
     rest = 1.0, 0, len(y), np.zeros(len(y), np.int32)
     return [lambda k=k: loops[k](*given, *rest, outs[k]) for k in range(2)], outs
 
@@ -148,18 +157,44 @@ def passes(count, C, *cases):
 
 
 def variant(base, change, *arguments):
-    """A structure whose blocks are changed."""
-    names = {"encode": lambda self, X, y=None: change(base.encode(self, X, y))}
-    return type("Variant", (base,), names)(*arguments)
+    """A structure whose features are changed."""
+
+    def encode(self, X, y=None):
+        blocks = base.encode(self, X, y)
+        return replace(blocks, features=change(blocks.features))
+
+    return type("Variant", (base,), {"encode": encode})(*arguments)
 
 
-def _column_by_column(data, i, change, factor, work, w):
-    """As Multiclass.add_change, for CSR rows without bias."""
-    (numbers, indices, indptr), stride = data[0], data[5]
-    for k in range(change.shape[0]):
-        if change[k] != 0.0:
+def through(**functions):
+    """What gives features other functions of the space."""
+
+    def change(features):
+        changed, own = copy.copy(features), features.functions(None)
+        changed.functions = lambda structure: own._replace(**functions)
+        return changed
+
+    return change
+
+
+def without_overlaps(features):
+    """Inner products through w."""
+    changed = copy.copy(features)
+    changed.lifts = False
+    return changed
+
+
+def _ask_nothing(space, i):
+    """No prefetching of rows."""
+
+
+def _column_by_column(space, i, s, size, least, w):
+    """As the push of Multiclass, for CSR rows without bias."""
+    numbers, indices, indptr = space.rows
+    for k in range(size):
+        if s[k] != 0.0:
             for p in range(indptr[i], indptr[i + 1]):
-                w[indices[p] * stride + k] += factor * change[k] * numbers[p]
+                w[indices[p] * space.stride + k] += s[k] * numbers[p]
 
 
 def restless():
@@ -192,23 +227,23 @@ def cases(folder):
     yield "strips of Viterbi, 26 labels", *viterbi()
     X, y = (part.astype(float) for part in sparse(folder, "a9a", "train"))
     yield "no reference counts, a9a", *counting(X, y)
-    unasked = type("Unasked", (Scalar,), {"prefetch": staticmethod(lambda data, i: None)})()
+    unasked = type("Unasked", (Scalar,), {"prefetch": staticmethod(_ask_nothing)})
+    unasked = variant(unasked, through(ask=_ask_nothing))
     yield "prefetching, a9a", *passes(10, 1.0, (Scalar(), X, y), (unasked, X, y))
     yield "shuffling, 50,000 blocks", *shuffles()
     X, y = (part.astype(float) for part in sparse(folder, "ijcnn1", "train"))
-    csr = variant(Scalar, lambda b: replace(b, data=(as_rows(X), *b.data[1:])))
+    csr = variant(Scalar, lambda _: RowFeatures(X))
     yield "full rows dense, ijcnn1", *passes(10, 1.0, (Scalar(), X, y), (csr, X, y))
     X, y = usps(folder)[:2]
-    dense = variant(Multiclass, lambda b: replace(b, data=(as_rows(X), *b.data[1:])), 10)
+    dense = variant(Multiclass, lambda _: RowFeatures(X, columns=10), 10)
     yield "zeros left out, usps", *passes(5, 0.1, (Multiclass(10), X, y), (dense, X, y))
-    columns = {"add_change": staticmethod(_column_by_column)}
-    plain = type("Columns", (Multiclass,), columns)(10)
+    plain = variant(Multiclass, through(push=_column_by_column), 10)
     yield "moves in strips, usps", *passes(5, 0.1, (Multiclass(10), X, y), (plain, X, y))
     yield "optima left alone, usps", *passes(5, 0.1, (Multiclass(10), X, y), (restless(), X, y))
     letters = Letters(folder)
     X, y, lengths = letters.take(letters.folds != 0)
     words, chain = ((X, np.cumsum([0, *lengths])), y), Chain(26, True)
-    by_scores = variant(Chain, lambda b: replace(b, use_inner=False), 26, True)
+    by_scores = variant(Chain, without_overlaps, 26, True)
     yield "overlaps of rows, letters", *passes(5, 0.016, (chain, *words), (by_scores, *words))
     (X, y), classes = sparse(folder, "sector", "train"), Multiclass(105)
     pair = [(classes, X.astype(dtype), y.astype(int) - 1) for dtype in (np.float32, np.float64)]

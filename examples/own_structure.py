@@ -14,7 +14,7 @@ import numpy as np
 
 import taut
 from taut import CompiledStructure, Structure
-from taut.structures import Blocks
+from taut.structures import Blocks, RowFeatures, part
 
 
 class Tags(Structure):
@@ -48,55 +48,36 @@ class CompiledTags(CompiledStructure):
     def encode(self, X, y=None):
         n, m = len(X), self.n_tags
         truth = np.zeros((n, m), dtype=np.int32) if y is None else np.array(y, dtype=np.int32)
-        return Blocks(
-            data=(np.ascontiguousarray(X, dtype=np.float64), truth),
-            n_features=X.shape[1] * m + m * (m - 1) // 2,
-            offsets=m * np.arange(n + 1),
-            truth=truth.ravel(),
-            work_size=m + m * (m - 1) // 2,
-        )
+        X = np.ascontiguousarray(X, dtype=np.float64)
+        features = RowFeatures(X, columns=m, tail=(m * (m - 1) // 2, 1))
+        return Blocks((truth, features.stride), features, m * np.arange(n + 1), truth.ravel())
 
     def decode(self, labels, offsets):
         return [tuple(bits) for bits in labels.reshape(-1, self.n_tags).tolist()]
 
     @staticmethod
-    def pull(data, i, w, work):
-        X, truth = data
-        m = truth.shape[1]
-        for k in range(m):
-            work[k] = 0.0
-            for j in range(X.shape[1]):
-                work[k] += X[i, j] * w[j * m + k]
-        for p in range(m * (m - 1) // 2):
-            work[m + p] = w[X.shape[1] * m + p]
-
-    @staticmethod
-    def score(data, i, work, label):
-        m = label.shape[0]
-        total = 0.0
-        pair = m
-        for a in range(m):
-            total += work[a] * label[a]
-            for b in range(a + 1, m):
-                total += work[pair] * label[a] * label[b]
+    def parts(data, i, label, each):
+        pair, total = data[1], 0.0
+        for a in range(label.shape[0]):
+            total += part(each, a, label[a])
+            for b in range(a + 1, label.shape[0]):
+                total += part(each, pair, label[a] * label[b])
                 pair += 1
         return total
 
     @staticmethod
     def loss(data, i, label):
-        return 1.0 * (label != data[1][i]).sum()
+        return 1.0 * (label != data[0][i]).sum()
 
     @staticmethod
     def argmax(data, i, work, loss_weight, label):
-        truth = data[1]
-        m = truth.shape[1]
+        truth, m = data[0][i], label.shape[0]
         best, winner = -np.inf, 0
         for subset in range(2**m):
-            total = 0.0
-            pair = m
+            total, pair = 0.0, data[1]
             for a in range(m):
                 mine = (subset >> a) & 1
-                total += work[a] * mine + loss_weight * (mine != truth[i, a])
+                total += work[a] * mine + loss_weight * (mine != truth[a])
                 for b in range(a + 1, m):
                     total += work[pair] * mine * ((subset >> b) & 1)
                     pair += 1
@@ -105,20 +86,6 @@ class CompiledTags(CompiledStructure):
         for a in range(m):
             label[a] = (winner >> a) & 1
         return best
-
-    @staticmethod
-    def add_features(data, i, labels, scales, w):
-        X, truth = data
-        m = truth.shape[1]
-        for q in range(scales.shape[0]):
-            pair = X.shape[1] * m
-            for a in range(m):
-                if labels[q, a]:
-                    for j in range(X.shape[1]):
-                        w[j * m + a] += scales[q] * X[i, j]
-                for b in range(a + 1, m):
-                    w[pair] += scales[q] * labels[q, a] * labels[q, b]
-                    pair += 1
 
 
 def tagged(n, n_tags, n_features, rng):

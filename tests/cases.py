@@ -17,9 +17,9 @@ import scipy.sparse as sp
 
 from own_structures import (
     CompiledTags,
-    CompiledTagsWithInner,
     ListedCompiledTags,
     ListedTags,
+    MappedTags,
     Tags,
 )
 from reference import (
@@ -375,7 +375,7 @@ STRUCTURES = {
     "latent-multiclass-csr-cost-bias": latent_multiclass(sp.csr_array, bias=0.5, costs=True),
     "tags-plain": tags(Tags),
     "tags-compiled": tags(CompiledTags),
-    "tags-inner": tags(CompiledTagsWithInner),
+    "tags-mapped": tags(MappedTags),
     "scalar-slack": slack(with_truth(scalar(bias=0.5))),
     "multiclass-slack": slack(multiclass(costs=True)),
     "multiclass-slack-bias": slack(multiclass(costs=True, bias=2.0)),

@@ -108,6 +108,11 @@ def certificate(primal=10.0, dual=9.9, exact=True, **changes):
         (certificate(5.0, 5.0), "objective 5, at most 0 % above the optimum, 34 passes, 1.2 s"),
         (certificate(5.0, 4.0), "objective 5, at most 25 % above the optimum, 34 passes, 1.2 s"),
         (certificate(5.0, -1.0), "objective 5, at most 6 above the optimum, 34 passes, 1.2 s"),
+        (
+            certificate(5.0, 0.0),
+            "objective 5, at most 5 above the optimum, of which 0 is the only lower bound so far, "
+            "34 passes, 1.2 s",
+        ),
         (certificate(5.0, -np.inf), "objective 5, no lower bound yet, 34 passes, 1.2 s"),
         (
             certificate(5.0, 5.0, of="a relaxation", compile_seconds=12.0),
@@ -118,6 +123,17 @@ def certificate(primal=10.0, dual=9.9, exact=True, **changes):
 )
 def test_certificates_in_words(shown, text):
     assert repr(shown) == f"Certificate: MAX_ITER, {text}"
+
+
+def test_a_lower_bound_of_0_is_explained():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(30, 3)), np.arange(30) % 3
+    model = taut.MulticlassSVM(C=1e5, max_iter=3, random_state=0)
+    message = r"relative gap 1 > .*The lower bound is still 0, .*however good the model is\.$"
+    with pytest.warns(NotConverged, match=message):
+        model.fit(X, y)
+    assert model.certificate_.dual == 0.0
+    assert "0 is the only lower bound so far" in repr(model.certificate_)
 
 
 def test_histories_in_words():

@@ -44,7 +44,7 @@ from taut.data import Stream, open_shards, write_shards
 from taut.errors import InvalidData, InvalidFile
 from taut.solvers import DualCoordinate, MultiSample, OneSlack, OnlineCache, Subgradient
 from taut.storage import files
-from taut.structures import Scalar
+from taut.structures import Multiclass, Scalar
 from taut.training.checkpoint import CheckpointFile
 
 C = 0.7
@@ -361,8 +361,21 @@ def test_the_prior_counts():
     other = Problem(case.structure, *case.data(), regularizer=Regularizer(mean=np.ones(12)))
     with pytest.raises(InvalidData, match="made with another prior"):
         solve(other, start=result.state)
-    with pytest.raises(InvalidData, match="another structure and another prior and other data"):
+    with pytest.raises(InvalidData, match=r"another structure \(.*\) and another prior\."):
         solve(other, start={})
+
+
+def test_another_cost_is_not_called_other_data(tmp_path):
+    """Compiled oracles see costs among their data."""
+    case, path = STRUCTURES["multiclass"], tmp_path / "run.taut"
+    X, y = case.data()
+    start = solve(Problem(Multiclass(4), X, y), random_state=0, checkpoint=path).state
+    other = Problem(Multiclass(4, 2.0 * (1.0 - np.eye(4))), X, y)
+    what = r"structure \(its parameters, such as cost, or its code\)\."
+    with pytest.raises(InvalidData, match=f"it was made with another {what}"):
+        solve(other, start=start)
+    with pytest.raises(InvalidFile, match=f"it differs in {what}"):
+        solve(other, checkpoint=path)
 
 
 @pytest.mark.parametrize(

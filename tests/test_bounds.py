@@ -66,11 +66,11 @@ class InfiniteFeatures(Tags):
 class CompiledForgetsLoss(CompiledTags):
     @staticmethod
     def argmax(data, i, work, loss_weight, label):
-        m = data[1].shape[1]
+        m = label.shape[0]
         best, winner = -np.inf, 0
         for subset in range(2**m):
             total = 0.0
-            pair = m
+            pair = data[1]
             for a in range(m):
                 mine = (subset >> a) & 1
                 total += work[a] * mine

@@ -24,7 +24,7 @@ from taut.solvers import NSlack, OneSlack
 from taut.solvers.baselines import one_slack
 from taut.solvers.baselines._cuts import Cuts
 from taut.solvers.baselines._simplex_qp import best_weights
-from taut.structures import Scalar
+from taut.structures import Multiclass, Scalar
 from test_online_cache import in_memory, part_of, stream
 from test_regularizer import n_weights, numbers
 from test_regularizer import run as run_with_prior
@@ -259,6 +259,22 @@ def test_a_qp_that_is_not_solved_does_no_harm(form, answer, monkeypatch):
 
 
 # Weights, priors, starts
+
+
+def test_qps_that_gain_nothing_are_not_repeated(monkeypatch):
+    """At such scales rounding lets each gain a little; 50 of them made passes slow."""
+    solved, calls = one_slack.best_weights, []
+
+    def counted(*arguments):
+        calls.append(arguments)
+        return solved(*arguments)
+
+    monkeypatch.setattr(one_slack, "best_weights", counted)
+    X = 1e46 * np.random.default_rng(0).normal(size=(6, 2))
+    problem = Problem(Multiclass(3), X, np.arange(6) % 3)
+    certificate = solve(problem, OneSlack(), max_iter=40, tol=1e-6, random_state=0).certificate
+    assert certificate.passes == 40
+    assert len(calls) <= 2 * certificate.passes
 
 
 @pytest.mark.parametrize("weights", ["uneven", "some are zero"])

@@ -18,6 +18,7 @@ from taut.errors import InvalidData, InvalidType
 from taut.inference.junction import eliminate, junction_trees
 from taut.structures import Graph, Tree
 from taut.structures._pairs import tie_table
+from taut.structures.base import Operations
 
 NO_BASE = np.empty(0)
 
@@ -38,13 +39,18 @@ def _ask(oracles):
 
 def _tell(oracles):
     pull, mean_of, normalise = oracles.pull, oracles.mean_of, oracles.normalise
-    mean_score, mean_loss, add_mean = oracles.mean_score, oracles.mean_loss, oracles.add_mean
+    mean_loss, spread, push = oracles.mean_loss, oracles.spread, oracles.push
 
-    def tell(data, i, w, work, labels, means, given, mean, out):
+    def tell(data, i, w, work, statistics, labels, means, given, mean, out):
         """What is linear in `given`, the means of labels, and `mean` normalised."""
         pull(data, i, w, work)
-        score, loss = mean_score(data, i, work, given), mean_loss(data, i, given)
-        add_mean(data, i, given, -2.0, work, out)
+        loss = mean_loss(data, i, given)
+        spread(data, i, given, statistics)
+        score = 0.0
+        for p in range(statistics.shape[0]):
+            score += statistics[p] * work[p]
+            statistics[p] *= -2.0
+        push(data, i, statistics, statistics.shape[0], 0.0, out)
         for q in range(labels.shape[0]):
             mean_of(data, i, labels[q], means[q])
         normalise(data, i, mean)
@@ -57,9 +63,10 @@ class Asked:
     """One graph with its oracles, and all its labels with their features and losses."""
 
     def __init__(self, structure, x, y):
-        self.oracles = structure.oracles
         self.blocks = structure.encode([x], [y])
-        self.n_labels, dtype = structure.n_labels, self.blocks.dtype
+        self.features = self.blocks.features
+        self.oracles = Operations(*structure.oracles, *self.features.functions(structure))
+        self.n_labels, dtype = structure.n_labels, self.features.dtype
         choices = list(itertools.product(range(self.n_labels), repeat=len(y)))
         self.labels = np.array(choices, dtype=np.int32)
         features, edges, *weights = x
@@ -72,7 +79,8 @@ class Asked:
         self.work = np.empty(self.blocks.work_size, dtype)
         self.means = np.full((len(choices), self.blocks.mean_size), 7.0, dtype)
         nothing = np.zeros(self.blocks.mean_size, dtype)
-        self.uniform = self.tell(np.zeros(self.blocks.size, dtype), nothing, nothing.copy())[3]
+        zero = np.zeros(self.features.size, dtype)
+        self.uniform = self.tell(zero, nothing, nothing.copy())[3]
 
     def ask(self, w, loss_weight=0.0, temperature=1.0, base=NO_BASE, forbidden=-1):
         """Best value, best label, soft value, mean."""
@@ -86,10 +94,10 @@ class Asked:
 
     def tell(self, w, given, mean):
         """Score, loss and -2 A of a mean, and another normalised."""
-        out = np.zeros_like(w)
+        out, statistics = np.zeros_like(w), np.full(self.features.n_potentials, 7.0, w.dtype)
         tell = specialise(_tell, self.oracles)
         score, loss = tell(
-            self.blocks.data, 0, w, self.work, self.labels, self.means, given, mean, out
+            self.blocks.data, 0, w, self.work, statistics, self.labels, self.means, given, mean, out
         )
         return score, loss, out, mean
 
@@ -168,7 +176,7 @@ def asked(draw):
 @given(asked(), st.sampled_from([0.0, 1.0, 0.3]), st.sampled_from([1e-3, 0.1, 1.0, 30.0, 1e3]))
 def test_oracles_equal_enumeration(problem, loss_weight, temperature):
     graph, rng = problem
-    w, other = rng.normal(size=(2, graph.blocks.size)) * 10.0 ** rng.uniform(-2, 1)
+    w, other = rng.normal(size=(2, graph.features.size)) * 10.0 ** rng.uniform(-2, 1)
     graph.check(w, loss_weight, temperature)
     base, known = graph.check(other, 0.0, 1.0 + np.abs(graph.phi @ other).max())
     graph.check(w, loss_weight, temperature, base, known)
@@ -178,7 +186,7 @@ def test_oracles_equal_enumeration(problem, loss_weight, temperature):
 @given(asked())
 def test_any_numbers_become_the_mean_of_a_distribution(problem):
     graph, rng = problem
-    nothing = np.zeros(graph.blocks.size)
+    nothing = np.zeros(graph.features.size)
     assert_allclose(graph.uniform, graph.means.mean(axis=0), atol=1e-14)
     for mean in (
         rng.uniform(size=graph.blocks.mean_size),
@@ -200,7 +208,7 @@ def test_any_numbers_become_the_mean_of_a_distribution(problem):
 @given(asked())
 def test_lowered_scores_forbid_a_label(problem):
     graph, rng = problem
-    w = rng.normal(size=graph.blocks.size)
+    w = rng.normal(size=graph.features.size)
     t, k = rng.integers(graph.labels.shape[1]), rng.integers(graph.n_labels)
     allowed = graph.labels[:, t] != k
     scores = graph.phi @ w
@@ -224,14 +232,14 @@ def test_single_precision_and_sparse_features(kind, precision, rng):
     edges = [[0, 1], [1, 2], [2, 3], [3, 0], [4, 0]]
     graph = Asked(Graph(3), (x, edges, rng.normal(size=(5, 2))), rng.integers(3, size=5))
     for temperature in (0.1, 1.0, 10.0):
-        w = rng.normal(size=graph.blocks.size).astype(graph.blocks.dtype)
+        w = rng.normal(size=graph.features.size).astype(graph.features.dtype)
         base, known = graph.check(w, 1.0, 10.0, precision=precision)
         graph.check(w, 1.0, temperature, base, known, precision)
 
 
 def test_zeros_of_a_base_count_as_tiny_numbers():
     graph = Asked(Graph(2), (np.eye(2), [[0, 1]]), np.zeros(2, dtype=int))
-    w = np.zeros(graph.blocks.size)
+    w = np.zeros(graph.features.size)
     # A single label is as good as certain, until scores are worth more than the floor.
     mean = graph.ask(w, base=graph.means[0])[3]
     assert_allclose(mean, graph.means[0], atol=1e-200)

@@ -15,12 +15,13 @@ import pytest
 
 import taut
 from cases import STRUCTURES
-from own_structures import CompiledTags
-from taut import CompiledStructure, Problem, Status, solve
+from own_structures import CompiledTags, MappedTags
+from taut import CompiledStructure, Problem, Status, check_structure, solve
 from taut.binding.kernels import make_prediction_losses
 from taut.compiled import jit
 from taut.errors import CacheUnavailable, InvalidStructure
-from taut.structures import Chain, Multiclass, Scalar
+from taut.structures import Chain, Multiclass, Scalar, part
+from taut.structures.base import EXPECTATION
 
 FIT = """
 import numpy as np
@@ -136,44 +137,33 @@ def test_code_typed_at_a_prompt_is_not_warned_about(no_cache):
 OWN = """
 import numpy as np
 from taut import CompiledStructure
-from taut.structures import Blocks
+from taut.structures import Blocks, RowFeatures, part
 
 class Own(CompiledStructure):
-    "One of three classes, whose loss is SCALE; phi is x in the place of the class."
+    "One of three classes, whose loss is SCALE; phi is x in the column of the class."
     def encode(self, X, y=None):
         n = len(X)
         y = np.zeros(n, dtype=np.int32) if y is None else np.array(y, dtype=np.int32)
-        return Blocks((X, y), 3 * X.shape[1], np.arange(n + 1), y, work_size=3)
+        return Blocks((y,), RowFeatures(X, columns=3), np.arange(n + 1), y)
 
     def decode(self, labels, offsets):
         return labels
 
     @staticmethod
-    def pull(data, i, w, work):
-        for k in range(3):
-            work[k] = np.dot(w.reshape((3, -1))[k], data[0][i])
-
-    @staticmethod
-    def score(data, i, work, label):
-        return work[label[0]]
+    def parts(data, i, label, each):
+        return part(each, label[0], 1.0)
 
     @staticmethod
     def loss(data, i, label):
-        return SCALE * (label[0] != data[1][i])
+        return SCALE * (label[0] != data[0][i])
 
     @staticmethod
     def argmax(data, i, work, loss_weight, label):
         values = np.empty(3)
         for k in range(3):
-            values[k] = work[k] + loss_weight * SCALE * (k != data[1][i])
+            values[k] = work[k] + loss_weight * SCALE * (k != data[0][i])
         label[0] = np.argmax(values)
         return values[label[0]]
-
-    @staticmethod
-    def add_features(data, i, labels, scales, w):
-        W = w.reshape((3, -1))
-        for q in range(scales.shape[0]):
-            W[labels[q, 0]] += scales[q] * data[0][i]
 """
 
 USE = """
@@ -318,21 +308,27 @@ def test_the_same_oracles_are_compiled_in_once():
     assert jit.specialise(caller, OneOracle(oracle)) is jit.specialise(caller, OneOracle(oracle))
 
 
-class Allocating(CompiledTags):
+class Allocating(MappedTags):
     """Its oracles make arrays, return one to each other, and overwrite what they have made."""
 
     @staticmethod
     def pull(data, i, w, work):
-        X, truth = data
-        m = truth.shape[1]
+        _truth, m, X = data
+        n_pairs = m * (m - 1) // 2
         work[:m] = X[i] @ w[: X.shape[1] * m].copy().reshape((-1, m))
-        work[m:] = w[X.shape[1] * m :]
+        work[m : m + n_pairs] = w[X.shape[1] * m :]
+
+    @staticmethod
+    def push(data, i, statistics, w):
+        _truth, m, X = data
+        w[: X.shape[1] * m] += np.outer(X[i], statistics[:m]).ravel()
+        w[X.shape[1] * m :] += statistics[m:]
 
     @staticmethod
     def loss(data, i, label):
         wrong = np.zeros(label.shape[0])
         for t in range(label.shape[0]):
-            wrong = wrong + (np.arange(label.shape[0]) == t) * (label[t] != data[1][i, t])
+            wrong = wrong + (np.arange(label.shape[0]) == t) * (label[t] != data[0][i, t])
         return wrong.sum()
 
 
@@ -488,7 +484,7 @@ def test_compiling_takes_nothing_of_the_time_limit(now):
 
 
 def undefined_name(data, i, label):
-    wrong = label[0] != data[1][i, 0]
+    wrong = label[0] != data[0][i, 0]
     return scale * wrong  # noqa: F821
 
 
@@ -523,7 +519,7 @@ def returns_nothing(data, i, label):
 
 
 def returns_an_array(data, i, label):
-    return label != data[1][i]
+    return label != data[0][i]
 
 
 @pytest.mark.parametrize(
@@ -557,11 +553,81 @@ def test_a_mistake_in_an_oracle_is_explained(mistake, line, sentence):
     assert type(caught.value.__cause__).__module__ == "numba.core.errors"
 
 
+def index_that_is_an_array(data, i, label, each):
+    return part(each, label, 1.0)
+
+
+def part_without_amount(data, i, label, each):
+    return part(each, label[0])
+
+
+def parts_of_python(data, i, label, each):
+    return sum(part(each, a, bit) for a, bit in enumerate(label))
+
+
+def parts_without_sum(data, i, label, each):
+    for a in range(label.shape[0]):
+        part(each, a, label[a])
+
+
+def pull_by_matrix(data, i, w, work):
+    work[:2] = np.einsum("ij,j", data[2], w)
+
+
+def pull_without_work(data, i, w):
+    return w[:2]
+
+
+def push_by_name(data, i, statistics, w):
+    w[0] += features[0] * statistics[0]  # noqa: F821
+
+
+def push_with_scale(data, i, statistics, scale, w):
+    w[0] += scale * statistics[0]
+
+
+def spread_of_dictionary(data, i, mean, statistics):
+    for potential, share in data["shares"]:
+        statistics[potential] += share
+
+
+def mean_loss_of_nothing(data, i, mean):
+    mean.sum()
+
+
+@pytest.mark.parametrize(
+    ("name", "mistake", "line", "sentence"),
+    [
+        ("parts", index_that_is_an_array, 1, "part is called with 3 arguments (Extent("),
+        ("parts", part_without_amount, 1, "part is called with 2 arguments (Extent("),
+        ("parts", parts_of_python, 1, "The use of yield in a closure is unsupported"),
+        ("parts", parts_without_sum, 0, "it returns nothing, and must return a number"),
+        ("pull", pull_by_matrix, 1, "unsupported NumPy function 'numpy.einsum'"),
+        ("pull", pull_without_work, 0, "3 parameters (data, i, w), and is called with 4"),
+        ("push", push_by_name, 1, "the name features is not defined"),
+        ("push", push_with_scale, 0, "(data, i, statistics, scale, w), and is called with 4"),
+        ("spread", spread_of_dictionary, 1, "getitem"),
+        ("mean_loss", mean_loss_of_nothing, 0, "it returns nothing, and must return a number"),
+    ],
+)
+def test_a_mistake_in_another_oracle_is_explained(name, mistake, line, sentence):
+    mistake.__qualname__ = f"Mistaken.{name}"
+    kind = Multiclass if name in EXPECTATION else MappedTags
+    structure = type("Mistaken", (kind,), {name: staticmethod(mistake)})(3)
+    X, y = STRUCTURES["tags-mapped"].data(np.arange(4))
+    with pytest.raises(InvalidStructure) as caught:
+        check_structure(structure, X, np.arange(4) % 3 if kind is Multiclass else y)
+    place = f"({__file__}, line {mistake.__code__.co_firstlineno + line})"
+    assert str(caught.value).startswith(f"Mistaken.{name} cannot be compiled {place}: ")
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
 def test_data_that_compiled_code_cannot_read_are_explained():
     class Mistaken(CompiledTags):
         def encode(self, X, y=None):
             blocks = super().encode(X, y)
-            return replace(blocks, data=({"X": X}, *blocks.data[1:]))
+            return replace(blocks, data=({"truth": y}, *blocks.data[1:]))
 
     X, y = STRUCTURES["tags-compiled"].data(np.arange(4))
     problem = Problem(Mistaken(3), X, y)

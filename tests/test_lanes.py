@@ -11,7 +11,6 @@ from taut.compiled.lanes import (
     REGISTER,
     add,
     aligned_zeros,
-    bump,
     divide,
     exponential,
     lanes_of,
@@ -30,7 +29,7 @@ from taut.compiled.lanes import (
 
 TYPES = [np.float32, np.float64]
 REGISTERS = [1, 2, 3, 4]
-N_RESULTS = 11
+N_RESULTS = 10
 
 
 @functools.cache
@@ -38,7 +37,7 @@ def operations(registers):
     """A kernel that writes the result of each operation into `out`, one after the other."""
 
     @kernel
-    def operate(a, i, b, j, number, lane, out, k):
+    def operate(a, i, b, j, number, out, k):
         zero = zeros(a, registers)
         x = load(zero, a, i)
         y = load(zero, b, j)
@@ -50,11 +49,10 @@ def operations(registers):
         store(shift(x, number), out, k + 3 * size)
         store(multiply_add(x, number, y), out, k + 4 * size)
         store(maximum(x, y), out, k + 5 * size)
-        store(bump(x, lane, number), out, k + 6 * size)
-        store(multiply(x, y), out, k + 7 * size)
-        store(divide(x, y), out, k + 8 * size)
-        store(exponential(x), out, k + 9 * size)
-        store(shift(zero, total(x)), out, k + 10 * size)
+        store(multiply(x, y), out, k + 6 * size)
+        store(divide(x, y), out, k + 7 * size)
+        store(exponential(x), out, k + 8 * size)
+        store(shift(zero, total(x)), out, k + 9 * size)
         return size
 
     return operate
@@ -71,11 +69,11 @@ def size(request, dtype):
     return request.param * lanes_of(dtype)
 
 
-def run(a, i, b, j, number, lane, size, k=0):
+def run(a, i, b, j, number, size, k=0):
     """The results, one in each row, and what lies before and after them."""
     out = np.full(k + N_RESULTS * size + 9, 77, dtype=a.dtype)
     operate = operations(size // lanes_of(a.dtype))
-    assert operate(a, i, b, j, a.dtype.type(number), lane, out, k) == size
+    assert operate(a, i, b, j, a.dtype.type(number), out, k) == size
     results = out[k : k + N_RESULTS * size].reshape(N_RESULTS, size)
     return results, np.delete(out, np.s_[k : k + N_RESULTS * size])
 
@@ -85,8 +83,8 @@ def test_operations_are_those_of_numpy(dtype, size, start, rng):
     """From any start: numbers need not begin at a register, nor at a cache line."""
     a, b = (rng.normal(size=size + 20).astype(dtype) for _ in range(2))
     before = a.copy(), b.copy()
-    i, j, k, number, lane = start, (3 * start) % 11, (7 * start) % 13, rng.normal(), start % size
-    results, outside = run(a, i, b, j, number, lane, size, k)
+    i, j, k, number = start, (3 * start) % 11, (7 * start) % 13, rng.normal()
+    results, outside = run(a, i, b, j, number, size, k)
     x, y, number = a[i : i + size], b[j : j + size], dtype(number)
     assert_array_equal(results[0], 0.0)
     assert_array_equal(results[1], x)
@@ -95,11 +93,10 @@ def test_operations_are_those_of_numpy(dtype, size, start, rng):
     # The product may be rounded before the sum, or not.
     assert_allclose(results[4], x * number + y, rtol=0.0, atol=8.0 * np.finfo(dtype).eps)
     assert_array_equal(results[5], np.maximum(x, y))
-    assert_array_equal(results[6], x + number * (np.arange(size) == lane))
-    assert_array_equal(results[7], x * y)
-    assert_allclose(results[8], x / y, rtol=4.0 * np.finfo(dtype).eps)
-    assert_allclose(results[9], np.exp(x), rtol=4.0 * np.finfo(dtype).eps)
-    assert_allclose(results[10], x.sum(dtype=np.float64), rtol=0.0, atol=50 * np.finfo(dtype).eps)
+    assert_array_equal(results[6], x * y)
+    assert_allclose(results[7], x / y, rtol=4.0 * np.finfo(dtype).eps)
+    assert_allclose(results[8], np.exp(x), rtol=4.0 * np.finfo(dtype).eps)
+    assert_allclose(results[9], x.sum(dtype=np.float64), rtol=0.0, atol=50 * np.finfo(dtype).eps)
     assert_array_equal(outside, 77)
     assert_array_equal(a, before[0])
     assert_array_equal(b, before[1])
@@ -108,7 +105,7 @@ def test_operations_are_those_of_numpy(dtype, size, start, rng):
 def test_maximum_of_equal_numbers_and_infinities(dtype, size):
     a = np.resize(np.array([0.0, -1.0, 5.0, -np.inf], dtype=dtype), size)
     b = np.resize(np.array([0.0, -2.0, 5.0, 1.0], dtype=dtype), size)
-    assert_array_equal(run(a, 0, b, 0, 0.0, 0, size)[0][5], np.maximum(a, b))
+    assert_array_equal(run(a, 0, b, 0, 0.0, size)[0][5], np.maximum(a, b))
 
 
 def test_exponentials_of_all_magnitudes(dtype, size):
@@ -119,7 +116,7 @@ def test_exponentials_of_all_magnitudes(dtype, size):
             expected = np.exp(a)
         # Where the result is no normal number any more, it is 0.
         expected[expected < 2.0 * np.finfo(dtype).tiny] = 0.0
-        found = run(a, 0, np.ones_like(a), 0, 0.0, 0, size)[0][9]
+        found = run(a, 0, np.ones_like(a), 0, 0.0, size)[0][8]
         assert_allclose(
             found, expected, rtol=4 * np.finfo(dtype).eps, atol=4 * np.finfo(dtype).tiny
         )
@@ -127,27 +124,7 @@ def test_exponentials_of_all_magnitudes(dtype, size):
 
 def test_exponentials_of_what_is_far_below_are_zero(dtype, size):
     a = np.resize(np.array([-1e3, -1e10, -1e30], dtype=dtype), size)
-    assert_array_equal(run(a, 0, np.ones_like(a), 0, 0.0, 0, size)[0][9], 0.0)
-
-
-def test_bump_adds_in_each_of_the_lanes(dtype, size, rng):
-    a = rng.normal(size=size).astype(dtype)
-    for lane in range(size):
-        found = run(a, 0, a, 0, 3.0, lane, size)[0][6]
-        assert_array_equal(found, a + dtype(3.0) * (np.arange(size) == lane))
-
-
-@pytest.mark.parametrize("lane", [-1, -2, -(10**6), "size", "size + 1", 10**6])
-def test_bump_outside_the_lanes_changes_nothing(dtype, size, lane, rng):
-    a = rng.normal(size=size).astype(dtype)
-    lane = {"size": size, "size + 1": size + 1}.get(lane, lane)
-    assert_array_equal(run(a, 0, a, 0, 3.0, lane, size)[0][6], a)
-
-
-@pytest.mark.parametrize("lane", [2**32 + 1, -(2**32), 2**40])
-def test_bump_far_outside_the_lanes_changes_nothing(dtype, size, lane, rng):
-    a = rng.normal(size=size).astype(dtype)
-    assert_array_equal(run(a, 0, a, 0, 3.0, lane, size)[0][6], a)
+    assert_array_equal(run(a, 0, np.ones_like(a), 0, 0.0, size)[0][8], 0.0)
 
 
 def test_one_register_has_as_many_lanes_as_fit(dtype):

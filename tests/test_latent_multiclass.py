@@ -20,6 +20,7 @@ from taut.compiled.jit import specialise
 from taut.data import write_shards
 from taut.errors import InvalidData
 from taut.structures import LatentMulticlass, tree_cost
+from taut.structures.base import Operations
 
 TIGHT = {"tol": 1e-8, "max_iter": 5000, "random_state": 0}
 COST = np.array([[0.0, 0.5, 1.0], [0.5, 0.0, 2.0], [1.0, 0.3, 0.0]])
@@ -76,17 +77,20 @@ def fitted():
 
 def expecting(oracles):
     pull, expect, normalise = oracles.pull, oracles.expect, oracles.normalise
-    mean_score, mean_loss, add_mean = oracles.mean_score, oracles.mean_loss, oracles.add_mean
+    mean_loss, spread, push = oracles.mean_loss, oracles.spread, oracles.push
 
-    def run(data, i, w, work, temperature, loss_weight, base, mean, again, added):
-        pull(data, i, w, work)
+    def run(space, data, i, w, work, temperature, loss_weight, base, mean, again, spare, added):
+        pull(space, i, w, work)
         value = expect(data, i, work, temperature, loss_weight, base, mean)
         for p in range(mean.shape[0]):
             again[p] = 3.0 * mean[p]
         normalise(data, i, again)
-        score, loss = mean_score(data, i, work, mean), mean_loss(data, i, mean)
-        add_mean(data, i, mean, 2.0, work, added)
-        return value, score, loss
+        spread(data, i, mean, spare)
+        score = 0.0
+        for p in range(mean.shape[0]):
+            score += spare[p] * work[p]
+        push(space, i, spare, mean.shape[0], 0.0, added)
+        return value, score, mean_loss(data, i, mean)
 
     return run
 
@@ -107,18 +111,21 @@ def test_expectations_equal_enumeration(seed, temperature, scale, loss_weight, b
     truth = (int(rng.integers(3)), int(rng.integers(length)))
     blocks = structure.encode((x, [0, length]), np.array([truth]))
     W = (scale * rng.normal(size=(5, 3))).astype(dtype)
-    size, eps = length * blocks.stride, np.finfo(dtype).eps
+    features = blocks.features
+    size, eps = length * features.stride, np.finfo(dtype).eps
     prior = np.full((length, 3), 1.0)
     if base != "none":
         prior = rng.dirichlet(np.ones(3 * length)).reshape(length, 3)
         prior[rng.random(prior.shape) < (0.7 if base == "zeros" else 0.0)] = 0.0
-    padded = np.zeros((length, blocks.stride), dtype)
+    padded = np.zeros((length, features.stride), dtype)
     padded[:, :3] = prior
     mean, again = np.full(size, 7.0, dtype), np.empty(size, dtype)
-    added = np.zeros(blocks.size, dtype)
-    value, score, loss = specialise(expecting, structure.oracles)(
-        blocks.data, 0, blocks.pad(W.ravel()), np.empty(blocks.work_size, dtype), temperature,
-        loss_weight, np.empty(0, dtype) if base == "none" else padded.ravel(), mean, again, added,
+    added, spare = np.zeros(features.size, dtype), np.full(features.n_potentials, 7.0, dtype)
+    operations = Operations(*structure.oracles, *features.functions(structure))
+    value, score, loss = specialise(expecting, operations)(
+        features.view(blocks.data), blocks.data, 0, features.pad(W.ravel()),
+        np.empty(blocks.work_size, dtype), temperature, loss_weight,
+        np.empty(0, dtype) if base == "none" else padded.ravel(), mean, again, spare, added,
     )  # fmt: skip
     # Scores are of the type of w, and an error of theirs is divided by the temperature.
     rows = with_constant(x.astype(float), 0.5)
@@ -135,8 +142,8 @@ def test_expectations_equal_enumeration(seed, temperature, scale, loss_weight, b
     assert_allclose(again, mean, rtol=50 * eps, atol=eps)
     assert_allclose(score, (found[:, :3] * scores).sum(), atol=error)
     assert_allclose(loss, (found[:, :3] * costs).sum(), atol=50 * eps)
-    expected = 2.0 * rows.T @ found[:, :3]
-    assert_allclose(blocks.unpad(added), expected.ravel(), atol=100 * eps * np.abs(rows).max())
+    expected = rows.T @ found[:, :3]
+    assert_allclose(features.unpad(added), expected.ravel(), atol=100 * eps * np.abs(rows).max())
 
 
 # Rounds

@@ -1,5 +1,7 @@
 """Several labels per visit: the step over them, merged planes, both forms, memory and streams."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -23,7 +25,7 @@ from taut.duals.plane_steps import sampled_steps
 from taut.duals.planes import CAPACITY, N_PLANES, PlaneArrays
 from taut.errors import InvalidData, InvalidType, MissingOracle
 from taut.solvers import DualCoordinate, MultiSample, OnlineMultiSample
-from taut.structures import Multiclass, PairwiseRanking
+from taut.structures import Multiclass, PairwiseRanking, RowFeatures
 from test_online_cache import kind_of, part_of
 from test_solvers import assert_feasible, dual_point
 
@@ -164,14 +166,21 @@ def test_merged_planes_do_not_grow(structure):
 
 
 def test_merged_planes_without_inner_products():
-    """Lengths of means alone are not enough: inner products are made from scores."""
+    """Where those of rows are not known, planes' are made through a vector of weights."""
 
-    class OnlyLengths(Multiclass):
-        inner = exact_step = add_change = None
+    class Unknown(Multiclass):
+        exact_step = None
+
+        def encode(self, X, y=None):
+            blocks = super().encode(X, y)
+            places = np.column_stack([blocks.offsets[:-1], blocks.offsets[1:]])
+            features = RowFeatures(X, columns=self.n_classes, places=places)
+            assert not features.lifts
+            return replace(blocks, features=features)
 
     case = STRUCTURES["multiclass"]
     options = {"tol": 1e-2, "max_iter": 2000, "random_state": 0}
-    result = solve(Problem(OnlyLengths(4), *case.data()), DUAL, **options)
+    result = solve(Problem(Unknown(4), *case.data()), DUAL, **options)
     best, *_ = solve_qp(*case.reference, np.ones(case.n_blocks), rtol=1e-7)
     assert result.certificate.status is Status.CONVERGED
     assert result.certificate.dual <= best * (1.0 + 1e-9) <= result.certificate.primal * 1.000001

@@ -26,7 +26,7 @@ from taut.solvers import (
     Subgradient,
 )
 from taut.storage.checksum import checksum
-from taut.structures import Blocks
+from taut.structures import Blocks, RowFeatures, part
 
 SOLVERS = [DualCoordinate(), FrankWolfe(), MultiSample(), NSlack(), OneSlack(), Subgradient()]
 
@@ -97,6 +97,35 @@ def test_streams_are_audited_too(data):
     with pytest.warns(UncertainLabels):
         model.fit(Stream([(list(X), y)], kind="examples"))
     assert model.certificate_.of.endswith(OVER_RETURNED)
+
+
+def test_paths_repeat_the_doubt(data):
+    X, y = data
+    doubt = f"Misses.argmax never returns {y[1]} for example"
+    model = StructuredSVM(missing(Tags, y[1]), random_state=0, check=False)
+    with pytest.warns(UncertainLabels, match=r"within .* Misses\.argmax never returns") as caught:
+        walked = taut.path(model, X, y, 0.005, 0.02, gap=0.1)
+    assert len(caught) == 1
+    certificate = walked.at(0.01).certificate_
+    assert certificate.of == THE_OBJECTIVE + OVER_RETURNED
+    assert doubt in certificate.doubt
+    for message in (walked.message, certificate.message):
+        assert f"{OVER_RETURNED}. {certificate.doubt}" in message
+
+
+def test_latent_fits_repeat_the_doubt(data):
+    X, y = data
+
+    class Latent(type(missing(Tags, y[1])), taut.LatentStructure):
+        def complete(self, x, truth, w=None):
+            return truth
+
+    model = taut.LatentStructuredSVM(Latent(3), C=0.01, random_state=0, check=False)
+    with pytest.warns(UncertainLabels, match=r"latent one\. Latent\.argmax never returns"):
+        model.fit(X, y)
+    certificate = model.certificate_
+    assert f"Latent.argmax never returns {y[1]} for example" in certificate.doubt
+    assert certificate.message.endswith(certificate.doubt)
 
 
 class Rows(Structure):
@@ -211,43 +240,29 @@ class Choice(CompiledStructure):
         rows, offsets = X
         n = len(offsets) - 1
         truth = np.zeros(n, np.int32) if y is None else np.asarray(y, np.int32)
-        longest = int(np.diff(offsets).max())
-        data = rows, offsets, truth
-        return Blocks(data, rows.shape[1], np.arange(n + 1), truth, work_size=longest)
+        features = RowFeatures(rows, places=np.column_stack([offsets[:-1], offsets[1:]]))
+        return Blocks((offsets, truth), features, np.arange(n + 1), truth)
 
     def decode(self, labels, offsets):
         return labels.tolist()
 
     @staticmethod
-    def pull(data, i, w, work):
-        for k in range(data[1][i + 1] - data[1][i]):
-            work[k] = 0.0
-            for j in range(w.shape[0]):
-                work[k] += w[j] * data[0][data[1][i] + k, j]
-
-    @staticmethod
-    def score(data, i, work, label):
-        return work[label[0]]
+    def parts(data, i, label, each):
+        return part(each, label[0], 1.0)
 
     @staticmethod
     def loss(data, i, label):
-        return 1.0 * (label[0] != data[2][i])
+        return 1.0 * (label[0] != data[1][i])
 
     @staticmethod
     def argmax(data, i, work, loss_weight, label):
         best, winner = -np.inf, 0
-        for k in range(data[1][i + 1] - data[1][i]):
-            value = work[k] + loss_weight * (k != data[2][i])
+        for k in range(data[0][i + 1] - data[0][i]):
+            value = work[k] + loss_weight * (k != data[1][i])
             if value > best:
                 best, winner = value, k
         label[0] = winner
         return best
-
-    @staticmethod
-    def add_features(data, i, labels, scales, w):
-        for q in range(scales.shape[0]):
-            for j in range(w.shape[0]):
-                w[j] += scales[q] * data[0][data[1][i] + labels[q, 0], j]
 
 
 class Candidates(Structure):
@@ -293,16 +308,16 @@ def test_labels_that_examples_do_not_list_are_none_of_theirs(kind):
 
 
 @numba.njit
-def _looked_up(work, place):
-    return work[place]
+def _looked_up(each, place):
+    return part(each, place, 1.0)
 
 
 class Calls(Choice):
     """Bounds checks do not reach the function that is called."""
 
     @staticmethod
-    def score(data, i, work, label):
-        return _looked_up(work, label[0])
+    def parts(data, i, label, each):
+        return _looked_up(each, label[0])
 
 
 def test_labels_of_others_are_not_given_to_oracles_that_call_functions(rng):

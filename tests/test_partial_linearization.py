@@ -9,7 +9,7 @@ from reference import solve_qp
 from taut import CompiledStructure, MulticlassSVM, Problem, Status, solve
 from taut.errors import InvalidData, MissingOracle
 from taut.solvers import SOLVERS, ExponentiatedGradient, FrankWolfe, PartialLinearization
-from taut.structures import Blocks
+from taut.structures import Blocks, OwnFeatures, part
 
 
 class Diagonal(CompiledStructure):
@@ -24,10 +24,9 @@ class Diagonal(CompiledStructure):
         K = len(self.A)
         return Blocks(
             data=(self.A, self.b),
-            n_features=K,
+            features=OwnFeatures(K, K),
             offsets=np.arange(2),
             truth=np.array([K], dtype=np.int32),
-            work_size=K,
             mean_offsets=np.array([0, K]),
         )
 
@@ -54,14 +53,13 @@ class Diagonal(CompiledStructure):
         return data[1][label[0]] if label[0] < data[1].shape[0] else 0.0
 
     @staticmethod
-    def score(data, i, work, label):
-        return work[label[0]] if label[0] < data[0].shape[0] else 0.0
+    def parts(data, i, label, each):
+        return part(each, label[0], 1.0) if label[0] < data[0].shape[0] else 0.0
 
     @staticmethod
-    def add_features(data, i, labels, scales, w):
-        for q in range(scales.shape[0]):
-            if labels[q, 0] < w.shape[0]:
-                w[labels[q, 0]] -= scales[q] * data[0][labels[q, 0]]
+    def push(data, i, statistics, w):
+        for k in range(w.shape[0]):
+            w[k] -= statistics[k] * data[0][k]
 
     @staticmethod
     def expect(data, i, work, temperature, loss_weight, base, mean):
@@ -86,13 +84,6 @@ class Diagonal(CompiledStructure):
             mean[k] = 1.0 if k == label[0] else 0.0
 
     @staticmethod
-    def mean_score(data, i, work, mean):
-        total = 0.0
-        for k in range(mean.shape[0]):
-            total += mean[k] * work[k]
-        return total
-
-    @staticmethod
     def mean_loss(data, i, mean):
         total = 0.0
         for k in range(mean.shape[0]):
@@ -100,9 +91,9 @@ class Diagonal(CompiledStructure):
         return total
 
     @staticmethod
-    def add_mean(data, i, mean, factor, work, w):
+    def spread(data, i, mean, statistics):
         for k in range(mean.shape[0]):
-            w[k] -= factor * mean[k] * data[0][k]
+            statistics[k] = mean[k]
 
 
 class TestWorkedExample:

@@ -265,20 +265,21 @@ def test_padding_is_put_on_and_taken_off(dtype, count, rng):
         Chain(count, boundary=True).encode((X, offsets), y),
         Scalar(bias=1.0).encode(X, np.ones(6)),
     ):
-        assert blocks.dtype == dtype
-        assert blocks.size % blocks.stride == 0
-        assert blocks.size // blocks.stride * blocks.columns == blocks.n_features
+        features = blocks.features
+        assert features.dtype == dtype
+        assert features.size % features.stride == 0
+        assert features.size // features.stride * features.columns == features.n_features
         for kind in (np.float32, np.float64):
-            w = rng.normal(size=blocks.n_features).astype(kind)
-            padded = blocks.pad(w)
-            assert (padded.dtype, padded.shape) == (kind, (blocks.size,))
-            assert_array_equal(blocks.unpad(padded), w)
-            assert blocks.unpad(padded).dtype == np.float64
-            assert not padded.reshape(-1, blocks.stride)[:, blocks.columns :].any()
-            assert np.count_nonzero(padded) == blocks.n_features
+            w = rng.normal(size=features.n_features).astype(kind)
+            padded = features.pad(w)
+            assert (padded.dtype, padded.shape) == (kind, (features.size,))
+            assert_array_equal(features.unpad(padded), w)
+            assert features.unpad(padded).dtype == np.float64
+            assert not padded.reshape(-1, features.stride)[:, features.columns :].any()
+            assert np.count_nonzero(padded) == features.n_features
 
 
 def test_padding_stays_zero_while_training(narrow):
     problem = narrow.problem(10.0)
-    blocks, result = problem.data.blocks, run(problem, tol=1e-3)
-    assert not result.state["w"].reshape(-1, blocks.stride)[:, blocks.columns :].any()
+    features, result = problem.data.blocks.features, run(problem, tol=1e-3)
+    assert not result.state["w"].reshape(-1, features.stride)[:, features.columns :].any()

@@ -22,7 +22,7 @@ MORE = [
     "multiclass-csr-cost-bias",
     "chain-csr-normalize-boundary",
     "tags-compiled",
-    "tags-inner",
+    "tags-mapped",
 ]
 KINDS = ["mean", "diagonal", "nonneg", "all", "full"]
 

@@ -6,10 +6,9 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from taut.compiled.jit import kernel
-from taut.compiled.lanes import aligned_zeros, stride_of
+from taut.compiled.lanes import aligned_zeros, lanes_of, stride_of
 from taut.compiled.rows import (
     add_full_outer,
-    add_outer,
     add_row,
     as_rows,
     n_rows,
@@ -36,9 +35,9 @@ def _vectors(rows, r, s, scale, w, numbers):
 
 
 @kernel
-def _matrices(rows, r, labels, t, scales, W, stride, out, at):
+def _matrices(rows, r, scales, first, least, W, stride, out, at):
     row_times(rows, r, W, stride, out, at)
-    add_outer(rows, r, labels, t, scales, W, stride)
+    add_full_outer(rows, r, scales, first, least, W, stride)
 
 
 def matrix(rng, n_features, dtype):
@@ -121,79 +120,70 @@ def test_rows_and_vectors(X, rows, dtype, weights, scale, rng):
             close(w, exact + scale * x[r], dtype, weights)
 
 
+def scales_at(values, first, dtype):
+    """Scales as compiled code sees them: from a place on, padded with zeros, between others."""
+    scales = np.full(first + stride_of(len(values), dtype) + GUARD, 77, dtype=dtype)
+    scales[first:-GUARD] = 0.0
+    scales[first : first + len(values)] = values
+    return scales
+
+
 @pytest.mark.parametrize("columns", COLUMNS)
 def test_rows_and_matrices(X, rows, dtype, weights, columns, rng):
-    """Labels repeat, scales may be zero, and of some strips no label is one."""
+    """In some strips nothing changes, in others a single column does."""
     x = X.astype(np.float64)
     for r in range(len(X)):
-        for count in (0, 1, 2, 6):
+        for share in (0.0, 0.2, 1.0):
             W = Padded(rng.normal(size=(X.shape[1], columns)), weights)
             before, stride = W.read(), W.stride
-            labels = rng.integers(columns, size=(count, 3)).astype(np.int32)
-            labels[count // 2 :, 1] = columns - 1
-            scales = rng.normal(size=count) * (rng.random(count) < 0.7)
-            at = 3 * r
+            values = rng.normal(size=columns) * (rng.random(columns) < share)
+            first, at = 5 * r, 3 * r
+            scales = scales_at(values, first, weights)
             out = np.full(at + stride + GUARD, 77, dtype=weights)
-            _matrices(rows, r, labels, 1, scales, W.flat, stride, out, at)
-            expected = before.copy()
-            np.add.at(expected.T, labels[:, 1], scales[:, None] * x[r])
-            close(W.read(), expected, dtype, weights)
+            _matrices(rows, r, scales, first, weights(0.0), W.flat, stride, out, at)
+            close(W.read(), before + np.outer(x[r], values), dtype, weights)
             close(out[at : at + columns], x[r] @ before, dtype, weights)
             assert_array_equal(out[at + columns : at + stride], 0.0)
             assert_array_equal(out[:at], 77)
             assert_array_equal(out[at + stride :], 77)
 
 
-@kernel
-def _full(rows, r, scales, W, stride):
-    add_full_outer(rows, r, scales, W, stride)
-
-
-@pytest.mark.parametrize("columns", COLUMNS)
-def test_rows_and_all_columns(X, rows, dtype, weights, columns, rng):
-    """In some strips nothing changes, in others a single column does."""
-    x = X.astype(np.float64)
-    for r in range(len(X)):
-        for share in (0.0, 0.2, 1.0):
-            W = Padded(rng.normal(size=(X.shape[1], columns)), weights)
-            before = W.read()
-            scales = aligned_zeros(W.stride, weights)
-            scales[:columns] = rng.normal(size=columns) * (rng.random(columns) < share)
-            _full(rows, r, scales, W.flat, W.stride)
-            expected = before + np.outer(x[r], scales[:columns])
-            close(W.read(), expected, dtype, weights)
+def one_row(kind):
+    X = np.array([[1.0, 2.0]], dtype=np.float32)
+    return as_rows(X if kind == "dense" else sp.csr_array(X))
 
 
 @pytest.mark.parametrize("columns", COLUMNS)
 def test_every_column_is_reached(columns, kind, weights):
-    """One label after the other, and all of them at once."""
-    X = np.array([[1.0, 2.0]], dtype=np.float32)
-    rows = as_rows(X if kind == "dense" else sp.csr_array(X))
+    """One after the other, and all of them at once."""
+    rows, zero, each = one_row(kind), weights(0.0), np.arange(1.0, columns + 1.0)
     out = aligned_zeros(stride_of(columns, weights), weights)
-    one, each = np.array([3.0]), np.arange(1.0, columns + 1.0)
     for k in range(columns):
-        W = Padded(np.zeros((2, columns)), weights)
-        _matrices(rows, 0, np.array([[k]], dtype=np.int32), 0, one, W.flat, W.stride, out, 0)
-        assert_array_equal(W.read(), np.outer([3.0, 6.0], np.arange(columns) == k))
+        W, own = Padded(np.zeros((2, columns)), weights), 3.0 * (np.arange(columns) == k)
+        _matrices(rows, 0, scales_at(own, 0, weights), 0, zero, W.flat, W.stride, out, 0)
+        assert_array_equal(W.read(), np.outer([1.0, 2.0], own))
     W = Padded(np.zeros((2, columns)), weights)
-    labels = np.arange(columns, dtype=np.int32)[:, None]
-    _matrices(rows, 0, labels, 0, each, W.flat, W.stride, out, 0)
-    assert_array_equal(W.read(), np.outer([1.0, 2.0], each))
-    _matrices(rows, 0, labels, 0, 0.0 * each, W.flat, W.stride, out, 0)
-    assert_array_equal(W.read(), np.outer([1.0, 2.0], each))
+    for scales in (each, 0.0 * each):
+        _matrices(rows, 0, scales_at(scales, 0, weights), 0, zero, W.flat, W.stride, out, 0)
+        assert_array_equal(W.read(), np.outer([1.0, 2.0], each))
     assert_array_equal(out[:columns], 5.0 * each)
 
 
-def test_scales_of_one_label_add_up(kind, weights):
-    """And where they cancel, nothing is left."""
-    X = np.array([[1.0, 2.0]], dtype=np.float32)
-    rows = as_rows(X if kind == "dense" else sp.csr_array(X))
-    out = aligned_zeros(16, weights)
-    for scales, total in (([1.0, 2.0, 4.0], 7.0), ([1.0, -3.0, 2.0], 0.0), ([0.0, 0.0, 5.0], 5.0)):
-        W = Padded(np.zeros((2, 3)), weights)
-        labels = np.full((3, 1), 1, dtype=np.int32)
-        _matrices(rows, 0, labels, 0, np.array(scales), W.flat, W.stride, out, 0)
-        assert_array_equal(W.read(), np.outer([1.0, 2.0], [0.0, total, 0.0]))
+@pytest.mark.parametrize("columns", COLUMNS)
+def test_what_rounding_leaves_of_scales_is_left_out(columns, kind, weights, rng):
+    """By whole registers: beside a scale that counts, small ones are added too."""
+    rows, unit, least = one_row(kind), lanes_of(weights), 1e-3
+    out = aligned_zeros(stride_of(columns, weights), weights)
+    for share in (0.0, 0.1, 0.5):
+        W = Padded(np.zeros((2, columns)), weights)
+        values = np.where(rng.random(columns) < share, -2.0, rng.choice([-least, least], columns))
+        values = values.astype(weights).astype(np.float64)
+        scales = scales_at(values, 0, weights)
+        _matrices(rows, 0, scales, 0, weights(least), W.flat, W.stride, out, 0)
+        counts = np.repeat(np.abs(scales[:-GUARD].reshape(-1, unit)).max(axis=1) > 1.0, unit)
+        expected = np.outer([1.0, 2.0], values * counts[:columns])
+        close(W.read(), expected, weights)
+        assert_array_equal(W.read() == 0.0, expected == 0.0)
 
 
 def test_squared_norms(X, rows, dtype):
@@ -274,7 +264,7 @@ def test_an_alias_keeps_its_memory_alive(rng):
     assert_array_equal(alias, expected)
 
 
-@pytest.mark.parametrize("operation", [row_dot, row_inner, add_row, row_times, add_outer])
+@pytest.mark.parametrize("operation", [row_dot, row_inner, add_row, row_times, add_full_outer])
 def test_operations_are_for_compiled_code(operation):
     count = operation.__code__.co_argcount
     with pytest.raises(TypeError, match="called from compiled functions, not from Python"):

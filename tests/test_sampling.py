@@ -16,6 +16,7 @@ from taut.compiled.jit import helper
 from taut.compiled.lanes import aligned_zeros
 from taut.errors import InvalidData, InvalidStructure, MissingOracle
 from taut.sampling import AllLabels, Argmax, Diverse, Given, MBest, Own, Random, Top, as_sampler
+from taut.spaces.labels import score_of
 
 ROW = r"\[[01], [01], [01]\]"
 
@@ -39,10 +40,10 @@ def flipped(data, i, work, loss_weight, seed, found):
     m = found.shape[1]
     for subset in range(2**m):
         total = 0.0
-        pair = m
+        pair = data[1]
         for a in range(m):
             mine = (subset >> a) & 1
-            total += work[a] * mine + loss_weight * (mine != data[1][i, a])
+            total += work[a] * mine + loss_weight * (mine != data[0][i, a])
             for b in range(a + 1, m):
                 total += work[pair] * mine * ((subset >> b) & 1)
                 pair += 1
@@ -136,7 +137,7 @@ def visit(make):
     """A visit: what is found, the truth's score, and scores before and after."""
 
     def build(oracles):
-        pull, score, sample = oracles.pull, oracles.score, helper(make(oracles))
+        pull, score, sample = oracles.pull, score_of(oracles), helper(make(oracles))
 
         def run(
             space, data, i, w, work, loss_weight, seed, room, found, values, labels, before, after
@@ -552,8 +553,8 @@ def other_draws(data, i, work, loss_weight, seed, found):
         (none_at_all, r"it returns 0 for 1 rows; return how many labels it wrote"),
         (too_many, r"it returns 2 for 1 rows"),
         (outside, r"it writes outside found, which has 1 rows of 3 integers"),
-        (spends_work, rf"after it label {ROW} scores \S+, before it \S+; leave the scores in work"),
-        (outside_work, r"sample on example 0: it writes outside work, whose length is 6"),
+        (spends_work, r"it makes \S+ of potential 0, which was \S+; keep the potentials in"),
+        (outside_work, r"sample on example 0: it writes outside work, whose length is 8"),
         (other_draws, r"with the seed [0-9]+ it returns other labels when it is asked again"),
     ],
 )

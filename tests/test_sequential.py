@@ -35,6 +35,7 @@ from taut.solvers import (
 )
 from taut.solvers._sequential import Sequential
 from taut.solvers._visitors import ExactVisitor, Step
+from taut.spaces.labels import score_of
 from taut.structures import Multiclass, Regression, Scalar
 
 # Without ties at w = 0, which the oracles would break in ways of their own: compiled and plain.
@@ -192,7 +193,7 @@ def test_prior_of_another_precision():
 
 
 def _all_of(oracles):
-    argmax, score, loss_of = oracles.argmax, oracles.score, oracles.loss
+    argmax, score, loss_of = oracles.argmax, score_of(oracles), oracles.loss
 
     def sample(data, i, work, loss_weight, seed, room, found, values):
         values[0] = argmax(data, i, work, loss_weight, found[0])
@@ -258,7 +259,7 @@ class Several(Sequential):
         ("multiclass-cost", True),
         ("multiclass-cost", False),
         ("tags-compiled", False),
-        long_if(True, "tags-inner", False),
+        long_if(True, "tags-mapped", False),
         ("tags-plain", False),
     ],
 )

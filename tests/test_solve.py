@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ from taut.storage import files
 from taut.training.loop import Run
 
 # One structure for each form of the dual variables.
-FORMS = ["multiclass", "chain", "tags-inner", "tags-plain"]
+FORMS = ["multiclass", "chain", "tags-mapped", "tags-plain"]
 
 
 @pytest.fixture(params=FORMS)
@@ -410,6 +411,29 @@ def test_checkpoint_waits_for_its_time(one_problem, tmp_path):
     run(one_problem, checkpoint=path, callbacks=[lambda record: seen.append(path.exists())])
     assert not any(seen)
     assert path.exists()
+
+
+@pytest.mark.parametrize("of_a_pass", [0.0, 3.0])
+def test_savings_take_at_most_half_the_time(one_problem, tmp_path, monkeypatch, of_a_pass):
+    """A history is saved as a whole: after each of many short passes it would take hours."""
+    now, savings, write = SimpleNamespace(seconds=0.0), [], files.write
+    clock = SimpleNamespace(monotonic=lambda: now.seconds)
+
+    def slow(*arguments):
+        savings.append(now.seconds)
+        now.seconds += 2.0
+        write(*arguments)
+
+    def pass_by(record):
+        now.seconds += of_a_pass
+
+    monkeypatch.setattr("taut.training.checkpoint.time", clock)
+    monkeypatch.setattr("taut.storage.files.write", slow)
+    keep = Checkpoint(tmp_path / "run.taut", seconds=0.0)
+    passes = run(one_problem, tol=1e-8, checkpoint=keep, callbacks=[pass_by]).certificate.passes
+    assert passes > 5
+    assert len(savings) == (passes if of_a_pass else 2)  # the first, and that at the end
+    assert keep.path.exists()
 
 
 TRAINING = """

@@ -1,15 +1,28 @@
 """Oracles equal enumeration, and `check_structure` names every law that a structure breaks."""
 
+import dataclasses
+
 import numba
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 from cases import STRUCTURES, names, tags
-from own_structures import CompiledTags, CompiledTagsWithInner, Tags, tagged
-from taut import Structure, check_structure
+from own_structures import CompiledTags, MappedTags, Tags, tagged
+from taut import LatentStructure, LatentStructuredSVM, Structure, StructuredSVM, check_structure
 from taut.errors import InvalidData, InvalidStructure
-from taut.structures import Blocks, Chain, Multiclass, Scalar, SlackRescaled
+from taut.spaces.parts import Gather
+from taut.structures import (
+    Bags,
+    Blocks,
+    Chain,
+    Multiclass,
+    OwnFeatures,
+    RowFeatures,
+    Scalar,
+    SlackRescaled,
+    part,
+)
 from taut.structures.multiclass import project_on_simplex
 
 
@@ -22,8 +35,8 @@ def test_rows_are_stored_as_the_names_say():
     """Half empty ones may be stored in either way, and the other would be left untested."""
     for name, case in STRUCTURES.items():
         blocks = getattr(case.problem().data, "blocks", None)  # of compiled structures
-        rows = blocks and getattr(blocks.data, "inside", blocks.data)[0]
-        assert not isinstance(rows, tuple) or (len(rows) == 3) == ("csr" in name), name
+        rows = blocks and getattr(blocks.features, "rows", getattr(blocks.data, "rows", None))
+        assert rows is None or (len(rows) == 3) == ("csr" in name), name
 
 
 def weights(case, rng, n=30):
@@ -222,12 +235,8 @@ def test_found_candidates_reveal_an_argmax_that_ignores_the_loss():
 
 # Broken compiled structures. The right functions, compiled, are spoilt one at a time.
 
-right = {
-    name: numba.njit(getattr(CompiledTagsWithInner, name))
-    for name in ("pull", "argmax", "loss", "score", "add_features", "inner")
-}
-argmax, loss, score, add_features, inner = (
-    right[name] for name in ("argmax", "loss", "score", "add_features", "inner")
+argmax, loss, parts, pull, push = (
+    numba.njit(getattr(MappedTags, name)) for name in ("argmax", "loss", "parts", "pull", "push")
 )
 
 
@@ -242,7 +251,7 @@ def negative_loss(data, i, label):
 def second_best(data, i, work, loss_weight, label):
     argmax(data, i, work, loss_weight, label)
     label[0] = 1 - label[0]
-    return score(data, i, work, label) + loss_weight * loss(data, i, label)
+    return parts(data, i, label, Gather(work)) + loss_weight * loss(data, i, label)
 
 
 def second_best_without_loss(data, i, work, loss_weight, label):
@@ -250,7 +259,7 @@ def second_best_without_loss(data, i, work, loss_weight, label):
     if loss_weight > 0.0:
         return value
     label[0] = 1 - label[0]
-    return score(data, i, work, label)
+    return parts(data, i, label, Gather(work))
 
 
 def wrong_value(data, i, work, loss_weight, label):
@@ -265,7 +274,7 @@ def spends_work(data, i, work, loss_weight, label):
 
 def argmax_modifies_data(data, i, work, loss_weight, label):
     value = argmax(data, i, work, loss_weight, label)
-    data[0][i, 0] *= 1.0 + 1e-12
+    data[2][i, 0] *= 1.0 + 1e-12
     return value
 
 
@@ -280,33 +289,102 @@ def long_work(data, i, work, loss_weight, label):
     return argmax(data, i, work, loss_weight, label)
 
 
-def wrong_score(data, i, work, label):
-    return score(data, i, work, label) + work[0] * (label[0] == label[1])
+def no_label(data, i, work, loss_weight, label):
+    value = argmax(data, i, work, loss_weight, label)
+    label[0] = 7
+    return value
 
 
-def ignores_scales(data, i, labels, scales, w):
-    add_features(data, i, labels, np.ones(scales.shape[0]), w)
+def forgets_to_add(data, i, label, each):
+    total = part(each, 0, label[0])
+    part(each, 1, label[1])
+    return total + part(each, 2, label[2])
 
 
-def first_label_only(data, i, labels, scales, w):
-    add_features(data, i, labels[:1], scales[:1], w)
+def beyond_the_end(data, i, label, each):
+    return parts(data, i, label, each) + part(each, 10**9, label[0])
 
 
-def infinite_features(data, i, labels, scales, w):
-    add_features(data, i, labels, scales, w)
+def before_the_beginning(data, i, label, each):
+    return parts(data, i, label, each) + part(each, -1, 1.0)
+
+
+def by_the_first_tag(data, i, label, each):
+    return part(each, 6 if label[0] == 7 else label[0], 1.0)
+
+
+def ignores_statistics(data, i, statistics, w):
+    push(data, i, np.ones(statistics.shape[0]), w)
+
+
+def first_potential_only(data, i, statistics, w):
+    own = np.zeros(statistics.shape[0])
+    own[0] = statistics[0]
+    push(data, i, own, w)
+
+
+def largest_potential_only(data, i, statistics, w):
+    own = np.zeros(statistics.shape[0])
+    own[np.argmax(statistics)] = np.max(statistics)
+    push(data, i, own, w)
+
+
+def replaces_weights(data, i, statistics, w):
+    w[:] = 0.0
+    push(data, i, statistics, w)
+
+
+def infinite_features(data, i, statistics, w):
+    push(data, i, statistics, w)
     w[1] = np.inf
 
 
-def outside_w(data, i, labels, scales, w):
-    add_features(data, i, labels, scales, w)
+def outside_w(data, i, statistics, w):
+    push(data, i, statistics, w)
     w[w.shape[0] + 1] = 0.0
 
 
-def wrong_inner(data, i, a, b):
-    return inner(data, i, a, b) + (a != b).any()
+def spends_statistics(data, i, statistics, w):
+    push(data, i, statistics, w)
+    statistics[0] += 1.0
 
 
-def spoilt(base=CompiledTagsWithInner, **functions):
+def pull_modifies_w(data, i, w, work):
+    pull(data, i, w, work)
+    w[0] += 1.0
+
+
+def pull_shrinks_w(data, i, w, work):
+    pull(data, i, w, work)
+    w *= 0.9
+
+
+def pull_beyond_potentials(data, i, w, work):
+    pull(data, i, w, work)
+    work[6] = 0.0
+
+
+def constant_potential(data, i, w, work):
+    pull(data, i, w, work)
+    work[1] += 0.01
+
+
+def positive_potentials(data, i, w, work):
+    pull(data, i, w, work)
+    work[2] = max(work[2], 0.0)
+
+
+def another_pull(data, i, w, work):
+    pull(data, i, w, work)
+    work[0], work[1] = work[1], work[0]
+
+
+def short_pull(data, i, w, work):
+    pull(data, i, w, np.empty(6))
+    work[0] = 0.0
+
+
+def spoilt(base=MappedTags, **functions):
     return type("Spoilt", (base,), {name: staticmethod(f) for name, f in functions.items()})
 
 
@@ -321,16 +399,40 @@ ROW = r"\[[01], [01], [01]\]"
         ({"argmax": second_best}, rf"with the truth it returns {ROW}, whose .*, while {ROW} has"),
         ({"argmax": second_best_without_loss}, rf"without the truth it returns {ROW}, .* while"),
         ({"argmax": wrong_value}, rf"with the truth it returns the value \S+ for {ROW}, whose sco"),
-        ({"argmax": spends_work}, rf"score on .* {ROW} has \S+ after argmax.* keep what pull"),
-        ({"argmax": argmax_modifies_data}, r"oracles on example 0: they modify data\[0\]; write"),
+        ({"argmax": spends_work}, r"argmax on .*: it makes 1000 of potential 0, which was \S+; ke"),
+        ({"argmax": argmax_modifies_data}, r"oracles on example 0: they modify data\[2\]; write"),
         ({"argmax": long_label}, r"argmax on .*: it writes outside its label, which has 3 int"),
         ({"argmax": long_work}, r"it writes outside work, whose length is 6; correct work_size"),
-        ({"score": wrong_score}, rf"score on .*: label {ROW} has \S+, while <w, phi> through"),
-        ({"add_features": ignores_scales}, r"add_features on .*: 8 labels at once add \S+ to feat"),
-        ({"add_features": first_label_only}, r"add_features on .*: 8 labels at once add"),
-        ({"add_features": infinite_features}, rf"feature 1 of label {ROW} is inf; return finite"),
-        ({"add_features": outside_w}, r"it writes outside w, whose length is 9; correct n_feat"),
-        ({"inner": wrong_inner}, rf"inner on .*: labels {ROW} and {ROW} have \S+, while <phi, phi"),
+        (
+            {"argmax": no_label, "parts": by_the_first_tag},
+            r"label \[7, .*\] is made of potential 6, .* or let argmax return labels of the block",
+        ),
+        ({"parts": forgets_to_add}, rf"parts on .*: for label {ROW} it returns the score \S+, whi"),
+        ({"parts": beyond_the_end}, rf"parts on .*: label {ROW} is made of potential 1000000000, "),
+        ({"parts": before_the_beginning}, r"of potential -1, and the block has the potentials 0 t"),
+        (
+            {"push": ignores_statistics},
+            r"pull and push on .*: pull writes the potential \d as \S+,",
+        ),
+        ({"push": first_potential_only}, r"while w times the features that push adds for it is 0;"),
+        ({"push": largest_potential_only}, r"adds for several statistics at once has the product"),
+        ({"push": replaces_weights}, r"to a weight \d that is 0, and \S+ to one that is 1; add to"),
+        ({"push": infinite_features}, rf"feature 1 of label {ROW} is inf; return finite"),
+        ({"push": outside_w}, r"it writes outside w, whose length is 9; correct n_features of Own"),
+        ({"push": spends_statistics}, r"push on .*: it modifies the statistics; write to w only"),
+        ({"pull": pull_modifies_w}, r"pull on example 0: it modifies w; write to work only"),
+        ({"pull": pull_shrinks_w}, r"pull on example 0: it modifies w; write to work only"),
+        ({"pull": pull_beyond_potentials}, r"writes outside the potentials, of which there are 6;"),
+        (
+            {"pull": constant_potential},
+            r"potential 1 of two weights together is \S+, and \S+ if th",
+        ),
+        ({"pull": positive_potentials}, r"potential 2 of two weights together is \S+, and \S+ if"),
+        (
+            {"pull": another_pull},
+            r"pull writes the potential [01] as \S+, while w times the featur",
+        ),
+        ({"pull": short_pull}, rf"label {ROW} is made of potential \d, which pull does not write;"),
     ],
 )
 def test_broken_compiled_structures_are_named(functions, message):
@@ -339,23 +441,181 @@ def test_broken_compiled_structures_are_named(functions, message):
         check_structure(case.structure, *case.data(), candidates=case.labels(0))
 
 
-def test_a_pull_that_modifies_w_is_named():
-    pull = right["pull"]
+class NextToColumns(CompiledTags):
+    """Takes the columns for the stride."""
 
-    def pull_modifies_w(data, i, w, work):
-        pull(data, i, w, work)
-        w[0] += 1.0
+    def encode(self, X, y=None):
+        blocks = super().encode(X, y)
+        return dataclasses.replace(blocks, data=(blocks.data[0], self.n_tags))
 
-    case = tags(spoilt(pull=pull_modifies_w))
-    with pytest.raises(InvalidStructure, match="modifies w"):
+
+class WrongOverlaps(Chain):
+    def encode(self, X, y=None):
+        blocks = super().encode(X, y)
+        view = blocks.features._view
+        blocks.features._view = view._replace(overlaps=2.0 * view.overlaps)
+        return blocks
+
+
+def test_a_part_in_the_padding_is_named():
+    case = tags(NextToColumns)
+    message = r"label \[.*\] is made of a potential that is padding; count `stride` of RowFeatures"
+    with pytest.raises(InvalidStructure, match=message):
         check_structure(case.structure, *case.data(), candidates=case.labels)
 
 
-@pytest.mark.parametrize("name", ["pull", "score"])
+def test_overlaps_that_are_not_those_of_the_rows_are_named():
+    case = STRUCTURES["chain"]
+    message = r"WrongOverlaps\.encode on example \d: labels .* by the overlaps of RowFeatures; give"
+    with pytest.raises(InvalidStructure, match=message):
+        check_structure(WrongOverlaps(3), *case.data(), candidates=case.labels)
+
+
+@pytest.mark.parametrize("name", ["parts", "loss"])
 def test_a_missing_oracle_is_named(name):
     case = tags(type("Mute", (CompiledTags,), {name: None}))
     with pytest.raises(InvalidStructure, match=rf"Mute has no {name}: write it as a static method"):
         check_structure(case.structure, *case.data())
+
+
+@pytest.mark.parametrize("name", ["pull", "push"])
+def test_own_features_without_a_map_are_named(name):
+    case = tags(type("Mute", (MappedTags,), {name: None}))
+    with pytest.raises(InvalidStructure, match="Mute has OwnFeatures and no pull or no push: writ"):
+        check_structure(case.structure, *case.data())
+
+
+@pytest.mark.parametrize("columns", [1, 3])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_blocks_of_one_row_may_have_a_tail(columns, dtype, rng):
+    X = rng.normal(size=(4, 2)).astype(dtype)
+    features = RowFeatures(X, columns=columns, tail=(5, 1))
+    w = rng.normal(size=features.n_features)
+    assert features.n_features == 2 * columns + 5
+    np.testing.assert_array_equal(features.unpad(features.pad(w)), w)
+    assert features.lifts
+    assert features.n_potentials >= features.stride + 5
+
+
+def test_a_bias_beside_a_tail_is_refused():
+    with pytest.raises(InvalidStructure, match=r"bias = 1 and a tail of shape \(2, 1\), .*: app"):
+        RowFeatures(np.eye(2), columns=2, bias=1.0, tail=(2, 1))
+
+
+# Latent parts
+
+
+def complete_first(data, i, work, label):
+    label[0] = min(label[0], 1)
+
+
+def complete_other_class(data, i, work, label):
+    label[0] = 0
+
+
+@pytest.mark.parametrize(
+    ("complete", "message"),
+    [
+        (complete_first, r"complete on .*: it returns \[1\], whose score is \S+, while the truth"),
+        (complete_other_class, r"it makes \[0\] of the truth \[\d\], which costs 1; change the la"),
+    ],
+)
+def test_broken_completions_are_named(complete, message):
+    structure = type("Spoilt", (Bags,), {"complete": staticmethod(complete)})()
+    X, offsets = np.arange(12.0).reshape(6, 2) - 5.0, np.array([0, 3, 6])
+    check_structure(Bags(), (X, offsets), np.array([2, -1]))
+    with pytest.raises(InvalidStructure, match=message):
+        check_structure(structure, (X, offsets), np.array([2, -1]))
+
+
+# Means
+
+
+spread, mean_of, mean_loss = (
+    numba.njit(getattr(Multiclass, name)) for name in ("spread", "mean_of", "mean_loss")
+)
+expect = numba.njit(Multiclass.expect)
+
+
+def spread_of_the_first(data, i, mean, statistics):
+    spread(data, i, mean, statistics)
+    statistics[1] = 0.0
+
+
+def spread_adds(data, i, mean, statistics):
+    for k in range(mean.shape[0]):
+        statistics[k] += mean[k]
+
+
+def spread_squares(data, i, mean, statistics):
+    for k in range(mean.shape[0]):
+        statistics[k] = mean[k] ** 2
+
+
+def spread_spends_the_mean(data, i, mean, statistics):
+    spread(data, i, mean, statistics)
+    mean[0] += 1.0
+
+
+def spread_too_far(data, i, mean, statistics):
+    spread(data, i, mean, statistics)
+    statistics[statistics.shape[0]] = 0.0
+
+
+def mean_too_far(data, i, label, mean):
+    mean_of(data, i, label, mean)
+    mean[mean.shape[0]] = 0.0
+
+
+def another_mean_loss(data, i, mean):
+    return mean_loss(data, i, mean) + 0.1
+
+
+def expect_spends_work(data, i, work, temperature, loss_weight, base, mean):
+    value = expect(data, i, work, temperature, loss_weight, base, mean)
+    work[0] += 1.0
+    return value
+
+
+def expect_colder(data, i, work, temperature, loss_weight, base, mean):
+    return expect(data, i, work, 0.5 * temperature, loss_weight, base, mean)
+
+
+def another_sum(data, i, work, temperature, loss_weight, base, mean):
+    return expect(data, i, work, temperature, loss_weight, base, mean) + 0.1
+
+
+def flattens(data, i, mean):
+    mean[:4] = 0.25
+
+
+@pytest.mark.parametrize(
+    ("functions", "message"),
+    [
+        ({"spread": spread_of_the_first}, r"it writes 0 for potential 1, while their parts add up"),
+        ({"spread": spread_adds}, r"spread on .* write zeros as well"),
+        ({"spread": spread_squares}, r"spread on .*: for the combined means of 4 labels it writes"),
+        ({"spread": spread_spends_the_mean}, r"spread or mean_loss on .*: the mean is modified"),
+        ({"spread": spread_too_far}, r"writes outside the statistics, which has? .*n_potentials"),
+        ({"mean_of": mean_too_far}, r"writes outside a mean, which has 4 numbers; correct mean_of"),
+        ({"mean_loss": another_mean_loss}, r"mean_loss on .*: .* it is \S+, while their losses ad"),
+        ({"expect": expect_spends_work}, r"expect on .*: it makes \S+ of potential 0, which was"),
+        ({"expect": expect_colder}, r"at temperature \S+ it differs from enumeration by"),
+        ({"expect": another_sum}, r"at temperature \S+ it returns \S+, while the sum is"),
+        ({"normalise": flattens}, r"normalise on .*: it changes a mean; leave means as they are"),
+    ],
+)
+def test_broken_means_are_named(functions, message):
+    case = STRUCTURES["multiclass"]
+    with pytest.raises(InvalidStructure, match=message):
+        check_structure(spoilt(Multiclass, **functions)(4), *case.data(), candidates=case.labels)
+
+
+@pytest.mark.parametrize("name", ["normalise", "mean_of", "mean_loss", "spread"])
+def test_a_missing_function_of_means_is_named(name):
+    structure = type("Mute", (Multiclass,), {name: None})(4)
+    with pytest.raises(InvalidStructure, match=rf"Mute\.expect on example 0: {name} is missing"):
+        check_structure(structure, *STRUCTURES["multiclass"].data())
 
 
 def test_candidates_of_the_wrong_size_are_refused():
@@ -371,46 +631,57 @@ def test_candidates_of_a_plain_structure_are_a_function():
 
 
 exact_step = numba.njit(Multiclass.exact_step)
-add_change = numba.njit(Multiclass.add_change)
 
 
-def wrong_gap(data, i, work, weight, stiffness, alpha, change):
-    gap, loss_change, length = exact_step(data, i, work, weight, stiffness, alpha, change)
+def wrong_gap(data, i, work, square, weight, stiffness, alpha, statistics):
+    gap, loss_change, length = exact_step(
+        data, i, work, square, weight, stiffness, alpha, statistics
+    )
     return gap + 0.01, loss_change, length
 
 
-def wrong_loss_change(data, i, work, weight, stiffness, alpha, change):
-    gap, loss_change, length = exact_step(data, i, work, weight, stiffness, alpha, change)
+def wrong_loss_change(data, i, work, square, weight, stiffness, alpha, statistics):
+    gap, loss_change, length = exact_step(
+        data, i, work, square, weight, stiffness, alpha, statistics
+    )
     return gap, loss_change + 0.01, length
 
 
-def wrong_length(data, i, work, weight, stiffness, alpha, change):
-    gap, loss_change, length = exact_step(data, i, work, weight, stiffness, alpha, change)
+def wrong_length(data, i, work, square, weight, stiffness, alpha, statistics):
+    gap, loss_change, length = exact_step(
+        data, i, work, square, weight, stiffness, alpha, statistics
+    )
     return gap, loss_change, 1.01 * length
 
 
-def wrong_change(data, i, work, weight, stiffness, alpha, change):
-    answer = exact_step(data, i, work, weight, stiffness, alpha, change)
-    change[0] += 0.01
+def wrong_statistics(data, i, work, square, weight, stiffness, alpha, statistics):
+    answer = exact_step(data, i, work, square, weight, stiffness, alpha, statistics)
+    statistics[0] += 0.01
     return answer
 
 
-def infeasible(data, i, work, weight, stiffness, alpha, change):
-    return exact_step(data, i, work, 1.01 * weight, stiffness, alpha, change)
+def infeasible(data, i, work, square, weight, stiffness, alpha, statistics):
+    return exact_step(data, i, work, square, 1.01 * weight, stiffness, alpha, statistics)
 
 
-def wasteful(data, i, work, weight, stiffness, alpha, change):
-    return exact_step(data, i, work, 0.99 * weight, stiffness, alpha, change)
+def wasteful(data, i, work, square, weight, stiffness, alpha, statistics):
+    return exact_step(data, i, work, square, 0.99 * weight, stiffness, alpha, statistics)
 
 
-def too_stiff(data, i, work, weight, stiffness, alpha, change):
-    return exact_step(data, i, work, weight, 0.5 * stiffness, alpha, change)
+def too_stiff(data, i, work, square, weight, stiffness, alpha, statistics):
+    return exact_step(data, i, work, square, weight, 0.5 * stiffness, alpha, statistics)
 
 
-def forgetful(data, i, change, factor, work, w):
-    """Leaves out the last label."""
-    change[-1] = 0.0
-    add_change(data, i, change, factor, work, w)
+def adds_to_statistics(data, i, work, square, weight, stiffness, alpha, statistics):
+    old = statistics[0]
+    answer = exact_step(data, i, work, square, weight, stiffness, alpha, statistics)
+    statistics[0] += old
+    return answer
+
+
+def statistics_too_far(data, i, work, square, weight, stiffness, alpha, statistics):
+    statistics[statistics.shape[0]] = 0.0
+    return exact_step(data, i, work, square, weight, stiffness, alpha, statistics)
 
 
 @pytest.mark.parametrize(
@@ -419,18 +690,26 @@ def forgetful(data, i, change, factor, work, w):
         ({"exact_step": staticmethod(wrong_gap)}, r"reports the gap as \S+, which is"),
         ({"exact_step": staticmethod(wrong_loss_change)}, r"reports the change of the summed loss"),
         ({"exact_step": staticmethod(wrong_length)}, r"reports the squared length of the move as"),
-        ({"exact_step": staticmethod(wrong_change)}, r"reports the change of \[0\] as"),
+        (
+            {"exact_step": staticmethod(wrong_statistics)},
+            r"reports the statistics of potential 0 as",
+        ),
+        (
+            {"exact_step": staticmethod(adds_to_statistics)},
+            r"reports the statistics of potential \d as \S+, which is .* whatever is there",
+        ),
+        (
+            {"exact_step": staticmethod(statistics_too_far)},
+            r"it writes outside alpha, .* or outside the statistics, which have 4; make",
+        ),
         ({"exact_step": staticmethod(infeasible)}, r"the sum \S+, the block's weight is"),
         ({"exact_step": staticmethod(wasteful)}, r"alpha sums to \S+, the block's weight is"),
         ({"exact_step": staticmethod(too_stiff)}, r"moving \S+ of alpha from label \[\d\] to \[\d"),
-        ({"add_change": staticmethod(forgetful)}, r"adds 0 to feature \d+, while add_features"),
-        ({"add_change": None}, r"add_change on example 0: it is missing, and exact_step needs it"),
-        ({"inner": None}, r"inner on example 0: it is missing, and exact_step needs it"),
         ({"all_labels": np.arange(4)[:, None]}, r"all_labels on example 0: dtype int64 and shape"),
         ({"all_labels": np.arange(4, dtype=np.int32)}, r"all_labels .* shape \(4,\), while"),
         (
             {"all_labels": np.arange(3, dtype=np.int32)[:, None]},
-            r"exact_step on example 0: it writes outside alpha or change, which have 3 entries",
+            r"exact_step on example 0: it writes outside alpha, which has 3 entries, or",
         ),
     ],
 )
@@ -528,4 +807,102 @@ def test_examples_are_taken_from_all_over_the_data():
 @pytest.mark.parametrize("truth", [np.zeros((2, 1), np.int32), np.zeros(2), np.zeros(3, np.int32)])
 def test_blocks_whose_truths_do_not_fit_their_offsets_are_refused(truth):
     with pytest.raises(InvalidStructure, match="offsets end with 2: give the integers of all"):
-        Blocks((), 1, np.arange(3), truth)
+        Blocks((), OwnFeatures(1, 1), np.arange(3), truth)
+
+
+# Signatures
+
+
+class NoTruth(Tags):
+    def argmax(self, x, w):
+        return super().argmax(x, w)
+
+
+class NeedsTruth(Tags):
+    def argmax(self, x, w, truth):
+        return super().argmax(x, w, truth)
+
+
+class NoTruthInLoss(Tags):
+    def loss(self, label):
+        return 0.0
+
+
+class NoLabel(Tags):
+    def features(self, x):
+        return x
+
+
+class BoundedNoTruth(Tags):
+    def bounded_argmax(self, x, w):
+        return super().argmax(x, w), 0.0
+
+
+class LabelsOfNothing(Tags):
+    def labels(self):
+        return self.subsets
+
+
+SIGNATURES = {
+    NoTruth: r"argmax takes \(x, w\), and cannot be called as argmax\(x, w, truth\) .*: write "
+    r"argmax\(self, x, w, truth=None\)",
+    NeedsTruth: r"argmax takes \(x, w, truth\), and cannot be called as argmax\(x, w\) .*: write "
+    r"argmax\(self, x, w, truth=None\)",
+    NoTruthInLoss: r"loss takes \(label\), .* loss\(truth, label\) .*: write loss\(self, truth",
+    NoLabel: r"features takes \(x\), .*: write features\(self, x, label\)",
+    BoundedNoTruth: r"bounded_argmax takes \(x, w\), .*: write bounded_argmax\(self, x, w, truth",
+    LabelsOfNothing: r"labels takes \(\), .*: write labels\(self, x\)",
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"), SIGNATURES.items(), ids=lambda v: getattr(v, "__name__", "")
+)
+def test_wrong_signatures_are_named(kind, words):
+    X, y = tagged(10, 3, 4, np.random.default_rng(0))
+    message = rf"^{kind.__name__}\.{words}"
+    with pytest.raises(InvalidStructure, match=message):
+        check_structure(kind(3), X, y)
+    with pytest.raises(InvalidStructure, match=message):
+        StructuredSVM(kind(3), check=False).fit(X, y)
+
+
+def test_wrong_signature_within_a_wrapper():
+    X, y = tagged(10, 3, 4, np.random.default_rng(0))
+
+    class Listed(NoTruthInLoss):
+        def labels(self, x):
+            return self.subsets
+
+    with pytest.raises(InvalidStructure, match=r"^Listed\.loss takes \(label\)"):
+        StructuredSVM(SlackRescaled(Listed(3))).fit(X, y)
+
+
+def test_wrong_signature_of_complete():
+    X, y = tagged(10, 3, 4, np.random.default_rng(0))
+
+    class NoWeights(Tags, LatentStructure):
+        def complete(self, x, truth):
+            return truth
+
+    with pytest.raises(InvalidStructure, match=r"write complete\(self, x, truth, w=None\)"):
+        LatentStructuredSVM(NoWeights(3)).fit(X, y)
+
+
+def test_arguments_may_have_other_names_and_defaults():
+    X, y = tagged(10, 3, 4, np.random.default_rng(0))
+
+    class Named(Tags):
+        def argmax(self, image, weights, /, *truth, **others):
+            return super().argmax(image, weights, *truth)
+
+    check_structure(Named(3), X, y)
+
+
+def test_truth_may_be_needed_where_nothing_is_predicted_by_score():
+    X, y = tagged(10, 3, 4, np.random.default_rng(0))
+
+    class Unscored(NeedsTruth):
+        scores_predict = False
+
+    check_structure(Unscored(3), X, y, candidates=lambda x: Tags(3).subsets)

@@ -12,7 +12,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import cases
-from reference import dual, primal
+from reference import dual, graph_features, primal
 from taut import Problem, Status, solve
 from taut.duals import BlockDual, EnumeratedDual, base
 from taut.duals.planes import CAPACITY, LABEL_SIZE, N_PLANES, SLOT, SQUARE, TEXT, Planes
@@ -214,7 +214,6 @@ def test_pools_grow_while_threads_run(n_jobs, news_interval, threads, growths):
     assert_planes_apart(state)
     one_thread = Problem(Chain(4), X, y, C=100.0)
     assert_same_optimum(result, solve(one_thread, tol=1e-3, max_iter=400, random_state=0))
-    data = problem.data.blocks.data
     for i in range(problem.n_blocks):
         start, count, size = state["places"][i, [SLOT, N_PLANES, LABEL_SIZE]]
         coef = state["coef"][start : start + count]
@@ -228,8 +227,10 @@ def test_pools_grow_while_threads_run(n_jobs, news_interval, threads, growths):
         room = state["places"][i, CAPACITY]
         gram = state["gram"][state["places"][i, SQUARE] :][: room**2].reshape(room, room)
         if count > 1:
-            expected = [[Chain.inner(data, i, a, b) for b in labels] for a in labels]
-            assert_allclose(gram[:count, :count], expected, atol=1e-9)
+            edges = np.column_stack([np.arange(size - 1), np.arange(1, size)])
+            graph = X[0][X[1][i] : X[1][i + 1]], edges, np.ones((size - 1, 1))
+            phi = np.array([graph_features(graph, tuple(label), 4, "full") for label in labels])
+            assert_allclose(gram[:count, :count], phi @ phi.T, atol=1e-9)
 
 
 def test_a_start_may_come_from_other_numbers_of_threads(case, threads):

@@ -78,8 +78,22 @@ class Belonging(NamedTuple):
         return cls(*(joined[k * size : (k + 1) * size] for k in range(len(cls._fields))))
 
     def differing(self, other: Belonging) -> list[str]:
-        """The names of what is not the same."""
-        return [name for name, own in self._asdict().items() if own != getattr(other, name)]
+        """The names of what is not the same, as far as that is known."""
+        names = [name for name, own in self._asdict().items() if own != getattr(other, name)]
+        return known_to_differ(names)
+
+
+#: What users change when they change a structure of the library's.
+OF_STRUCTURE = "structure (its parameters, such as cost, or its code)"
+
+
+def known_to_differ(names: list[str]) -> list[str]:
+    """Without the data where the structure is another.
+
+    Their digest is that of what oracles see, which may have costs in it: another structure makes
+    others of the same X and y.
+    """
+    return [name for name in names if name != "data" or "structure" not in names]
 
 
 class Problem:

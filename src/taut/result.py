@@ -95,6 +95,9 @@ class Certificate:
         How far rounding may have moved `primal - dual`, at most. It is part of the gap.
     compile_seconds : float
         Time that the process spent compiling during the fit.
+    doubt : str
+        Where `of` ends in "over the labels that argmax returns": which label of which example may
+        be missing. Part of `message`.
 
     Examples
     --------
@@ -119,6 +122,7 @@ class Certificate:
     of: str = THE_OBJECTIVE
     rounding: float = 0.0
     compile_seconds: float = 0.0
+    doubt: str = ""
 
     @property
     def gap(self) -> float:
@@ -149,7 +153,8 @@ class Certificate:
             return "no lower bound yet"
         bound = "at most" if self.exact else "about"
         if self.gap > 0.0 >= self.dual:
-            return f"{bound} {_rounded_up(self.gap):.2g} above the optimum"
+            so_far = "" if self.dual < 0.0 else ", of which 0 is the only lower bound so far"
+            return f"{bound} {_rounded_up(self.gap):.2g} above the optimum{so_far}"
         percent = 100.0 * self.gap / self.dual if self.gap > 0.0 else 0.0
         return f"{bound} {_rounded_up(percent):.2g} % above the optimum"
 
@@ -172,6 +177,16 @@ def relative(primal: float, dual: float, rounding: float = 0.0) -> float:
     if math.isinf(primal) or math.isinf(dual):
         return math.inf
     return (max(primal - dual, 0.0) + rounding) / primal if primal > 0.0 else 0.0
+
+
+def nothing_proved(primal: float, dual: float) -> str:
+    """A sentence about a relative gap of 1, which is no news of the model; else nothing."""
+    if not primal > 0.0 >= dual:
+        return ""
+    return (
+        " The lower bound is still 0, which holds for every objective: the relative gap is then 1, "
+        "however good the model is."
+    )
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from taut.console.interrupts import closing_all
 from taut.console.progress import looks_on
 from taut.engines.naming import Arrays
 from taut.errors import InvalidData
-from taut.problem import Belonging, Problem
+from taut.problem import OF_STRUCTURE, Belonging, Problem
 from taut.result import Result
 from taut.solvers import DualCoordinate, OnlineCache, Solver
 from taut.storage.digest import LEAVE_OUT, digest_of
@@ -130,7 +130,8 @@ def check_start(start: Arrays, belonging: Belonging, problem: Problem) -> None:
     """
     differing = belonging.differing(belonging_of(start))
     if differing:
-        others = ["other data" if name == "data" else f"another {name}" for name in differing]
+        words = {"data": "other data", "structure": f"another {OF_STRUCTURE}"}
+        others = [words.get(name, f"another {name}") for name in differing]
         raise InvalidData(
             f"the start cannot be used: it was made with {' and '.join(others)}. Start from a "
             "solve with the same structure, prior and data, or set warm_start=False"

@@ -21,6 +21,7 @@ from taut.binding.threads import in_threads
 from taut.errors import InvalidData
 from taut.spaces.linear import Features
 from taut.spaces.regularizer import Prior, Regularizer
+from taut.structures._signatures import check_signatures
 from taut.structures.base import CompiledStructure, Structure
 
 __all__ = [
@@ -56,6 +57,7 @@ def bind(
             f"{type(structure).__name__} is plain Python, whose features are vectors: a space of "
             "another kind needs a compiled structure"
         )
+    check_signatures(structure)
     return PythonData(structure, X, y, regularizer)
 
 
@@ -70,6 +72,7 @@ def complete(
         return CompiledData(structure, structure.encode(X)).completed(truth, w, n_jobs)
     if len(y) != len(X):
         raise InvalidData(f"X has {len(X)} examples, y has {len(y)}: give one label to each")
+    check_signatures(structure)
     pairs = zip(plain(X), plain(y), strict=True)
     guess = () if w is None else (w,)
     return [structure.complete(x, truth, *guess) for x, truth in pairs]

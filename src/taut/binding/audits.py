@@ -124,7 +124,7 @@ class Auditor:
             )
             rivals = np.vstack([rivals, changed])
         elif structure.lists_labels:
-            listed = np.asarray(structure.all_labels, dtype=np.int32)
+            listed = self.data.listed.own(i)
             if listed.shape[1:] == found.shape:
                 some = self.rng.permutation(len(listed))[: _RIVALS // 2]
                 rivals = np.vstack([rivals, listed[some]])

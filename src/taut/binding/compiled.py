@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ from taut.binding.kernels import (
 from taut.binding.other_labels import Findings
 from taut.binding.threads import in_threads, numbered_ranges
 from taut.compiled.jit import specialise
+from taut.compiled.label_rows import Listed
 from taut.compiled.lanes import aligned_zeros
 from taut.errors import InvalidStructure, MissingOracle
 from taut.inference.m_best import best_labels, candidates
@@ -101,7 +103,7 @@ class CompiledData:
         self.rises = np.ones(self.blocks.n_blocks)
         if not self.prior.rescales or self.oracles.exact_step is None:
             return
-        if len(self.structure.all_labels) <= FEW_LABELS:
+        if self.listed.most <= FEW_LABELS:
             own = self._gram_sizes(self.own_oracles, self.own_space, self.blocks.features.lifts)
             scaled = self._gram_sizes(self.oracles, self.space(np.float64, bounds=False), False)
             np.divide(scaled, own, out=self.rises, where=own > 0.0)
@@ -110,12 +112,17 @@ class CompiledData:
 
     def _gram_sizes(self, operations: Any, space: tuple, lifts: bool) -> np.ndarray:
         """What bounds the curvature of a step over all labels of each block, in a space."""
-        labels, out = self.structure.all_labels, np.empty(self.n_blocks)
+        out = np.empty(self.n_blocks)
         room = self.product_room(np.float64, space, lifts)
         specialise(gram_sizes, operations, self.structure.allocates)(
-            self.blocks.data, labels, room, np.empty(len(labels)), out
+            self.blocks.data, self.listed, room, np.empty(self.listed.most), out
         )
         return out
+
+    @functools.cached_property
+    def listed(self) -> Listed:
+        """All labels of each block, where the structure lists them."""
+        return self.structure.listed(self.blocks)
 
     def product_room(self, dtype: Any, space: tuple, lifts: bool | None = None) -> ProductRoom:
         """Room for inner products of labels in a space where weights are not bounded."""
@@ -161,7 +168,7 @@ class CompiledData:
     def arrays(self) -> Iterator[np.ndarray]:
         """All arrays of the data."""
         shared = self.own_space is self.blocks.data
-        pending = [self.blocks.data] if shared else [self.blocks.data, self.own_space]
+        pending: list[Any] = [self.blocks.data, *([] if shared else [self.own_space])]
         while pending:
             item = pending.pop()
             if isinstance(item, tuple):

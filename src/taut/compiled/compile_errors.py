@@ -14,19 +14,22 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numba
 from numba.core import types
 from numba.core.compiler import run_frontend
 
 from taut.errors import InvalidStructure
 
 _PACKAGE = str(Path(__file__).parents[1]) + os.sep
+_NUMBA = str(Path(numba.__file__).parent) + os.sep
 _PLACE = re.compile(r'File "([^"]+)", line (\d+)')
 _CALL = re.compile(r"Cannot bind 'args=\((.*)\) kws={}' to signature '(\(.*?\))'", re.DOTALL)
 _UNDEFINED = re.compile(r"NameError: name '(\w+)' is not defined")
 _UNTYPED = re.compile(r"Untyped global name '(\w+)'.*<class 'function'>")
-_ARGUMENT = re.compile(r"- argument 0: (.*)")
+_PART = re.compile(r"<function part at \w+>\) found for signature:\s*>>> part\((.*)\)")
+_ARGUMENT = re.compile(r"- argument \d+: (.*)")
 #: Oracles that return a number; the others write into their arguments, or return several.
-_NUMBERS = {"argmax", "loss", "score", "inner", "expect", "mean_score", "mean_loss", "mean_square"}
+_NUMBERS = {"argmax", "loss", "parts", "sample", "expect", "mean_loss"}
 
 
 def invalid_structure(text: str, kernel: Callable) -> InvalidStructure | None:
@@ -109,10 +112,24 @@ def _explained(function: Callable, text: str) -> InvalidStructure:
     if undefined is not None:
         line = _line_that_names(undefined[1], function)
         return _error(function, f"the name {undefined[1]} is not defined", line)
-    sentence, place = _sentence(text), _PLACE.search(text)
+    sentence, place, walked = _sentence(text), _place(text), _PART.search(text)
     if untyped is not None:
         sentence = f"{untyped[1]} is a Python function: decorate it with numba.njit"
+    elif walked is not None:
+        sentence = (
+            f"part is called with {_n_types(walked[1])} arguments ({walked[1]}), and takes three: "
+            "each, an integer, which is the number of a potential, and how often it counts"
+        )
     return _error(function, sentence, int(place[2]) if place else None, place and place[1])
+
+
+def _place(text: str) -> re.Match | None:
+    """The first place in the text that the user has written."""
+    own = (_PACKAGE, _NUMBA)
+    for place in _PLACE.finditer(text):
+        if not os.path.abspath(place[1]).startswith(own):
+            return place
+    return None
 
 
 def _error(
@@ -142,14 +159,17 @@ def _wrong_call(function: Callable, arguments: str) -> str:
     parameters = inspect.signature(function).parameters
     if "self" in parameters:
         return "it has a parameter self: make it a static method"
-    # Types are separated by commas that are in no brackets.
-    while "(" in arguments:
-        arguments = re.sub(r"\([^()]*\)", "", arguments)
-    given = len([item for item in arguments.split(",") if item.strip()])
     return (
         f"it has {len(parameters)} parameters ({', '.join(parameters)}), and is called with "
-        f"{given} arguments"
+        f"{_n_types(arguments)} arguments"
     )
+
+
+def _n_types(arguments: str) -> int:
+    """How many types are listed: they are separated by commas that are in no brackets."""
+    while "(" in arguments:
+        arguments = re.sub(r"\([^()]*\)", "", arguments)
+    return len([item for item in arguments.split(",") if item.strip()])
 
 
 def _line_that_names(name: str, function: Callable) -> int | None:

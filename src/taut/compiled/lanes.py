@@ -266,30 +266,6 @@ def exponential(typing, a):
 
 
 @intrinsic
-def bump(typing, a, lane, number):
-    """A with `number` added in one lane, or as it is if there is no such lane."""
-
-    def generate(context, builder, signature, args):
-        result, register = args[0], args[0].type.element
-        place = ir.VectorType(ir.IntType(a.dtype.bitwidth), a.unit)
-        lane_number = args[1]
-        if a.dtype.bitwidth < lane_number.type.width:  # saturated: far outside stays outside
-            most = lane_number.type(a.unit * a.registers)
-            outside = builder.icmp_unsigned(">", lane_number, most)
-            lane_number = builder.trunc(builder.select(outside, most, lane_number), place.element)
-        wanted, zero = _spread(builder, lane_number, place), ir.Constant(register, None)
-        amount = _spread(builder, args[2], register)
-        for k in range(a.registers):
-            lanes = ir.Constant(place, list(range(k * a.unit, (k + 1) * a.unit)))
-            change = builder.select(builder.icmp_signed("==", lanes, wanted), amount, zero)
-            new = builder.fadd(builder.extract_value(result, k), change, flags=("fast",))
-            result = builder.insert_value(result, new, k)
-        return result
-
-    return a(a, types.int64, a.dtype), generate
-
-
-@intrinsic
 def maximum(typing, a, b):
     """The larger of a and b, lane by lane."""
 
@@ -318,3 +294,17 @@ def prefetch(typing, array, start):
         return context.get_dummy_value()
 
     return types.void(array, types.intp), generate
+
+
+@intrinsic
+def unit_of(typing, array):
+    """The relative distance of the numbers of an array from the next ones.
+
+    Compiling `np.finfo` takes a tenth of a second, in each process.
+    """
+    unit = float(np.finfo(str(array.dtype)).eps)
+
+    def generate(context, builder, signature, args):
+        return context.get_constant(types.float64, unit)
+
+    return types.float64(array), generate

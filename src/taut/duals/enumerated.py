@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from taut.binding import CompiledData
-from taut.compiled.jit import kernel
+from taut.compiled.label_rows import Listed, listed_labels
 from taut.compiled.lanes import aligned_zeros, prefetch
 from taut.duals.base import BlockDual
 from taut.duals.threads import exchange, pushing_of, until_exchange
 from taut.spaces.labels import adding_of
-from taut.spaces.parts import Clear, Lifted, Scatter
+from taut.spaces.parts import Lifted, Scatter
 from taut.spaces.scaling import rise_of
 from taut.storage.stored import Stored, check, check_totals
 
@@ -51,33 +53,41 @@ def _exact_pass(oracles):
     return exact_pass
 
 
-def _exact_vector(oracles):
-    add_labels = adding_of(oracles)
+def _exact_sums(oracles):
+    add_labels, loss = adding_of(oracles), oracles.loss
 
-    def exact_vector(space, data, all_labels, truth_place, alpha, statistics, change, U):
-        """U = sum_ik alpha_ik (phi(truth) - phi(k)); a truth that is no label has phi = 0."""
+    def exact_sums(space, data, listed, truth_place, alpha, statistics, change, U):
+        """U += sum_ik alpha_ik (phi(truth) - phi(k)), unless it is empty; the summed loss.
+
+        A truth that is no label has phi = 0.
+        """
+        total = 0.0
         for i in range(alpha.shape[0]):
+            labels = listed_labels(listed, i)
             others = 0.0
-            for k in range(alpha.shape[1]):
+            for k in range(labels.shape[0]):
                 change[k] = -alpha[i, k] if k != truth_place[i] else 0.0
                 others -= change[k]
-            if others > 0.0:
+                if change[k] != 0.0:
+                    total -= change[k] * loss(data, i, labels[k])
+            if others > 0.0 and U.shape[0] > 0:
                 if truth_place[i] >= 0:
                     change[truth_place[i]] = others
-                add_labels(space, data, i, all_labels, change, statistics, U)
+                add_labels(space, data, i, labels, change[: labels.shape[0]], statistics, U)
+        return total
 
-    return exact_vector
+    return exact_sums
 
 
 def _largest_squares(oracles):
     parts, lift, n_all = oracles.parts, oracles.lift, oracles.n_all
 
-    def largest_squares(data, all_labels, offsets, truth, room, row, out):
+    def largest_squares(data, listed, offsets, truth, room, row, out):
         """out[i] = the largest |psi|^2 of block i."""
         space, scratch, s, lifted = room
         for i in range(out.shape[0]):
             size = n_all(space, i, s)
-            own = truth[offsets[i] : offsets[i + 1]]
+            own, all_labels = truth[offsets[i] : offsets[i + 1]], listed_labels(listed, i)
             base = 0.0
             out[i] = 0.0
             for k in range(-1, all_labels.shape[0]):
@@ -91,36 +101,24 @@ def _largest_squares(oracles):
                         row[q] = parts(data, i, all_labels[q], Lifted(lifted, s, end, factor))
                 else:
                     out[i] = max(out[i], base + square - 2.0 * row[k])
-                parts(data, i, label, Clear(s))
+                parts(data, i, label, Scatter(s, s, size, 0, -1.0))
 
     return largest_squares
 
 
-def _exact_loss(oracles):
-    loss = oracles.loss
-
-    def exact_loss(data, all_labels, alpha):
-        total = 0.0
-        for i in range(alpha.shape[0]):
-            for k in range(alpha.shape[1]):
-                if alpha[i, k] != 0.0:
-                    total += alpha[i, k] * loss(data, i, all_labels[k])
-        return total
-
-    return exact_loss
-
-
-@kernel
-def find_truths(all_labels, truth, offsets, place):
-    """place[i] = the row of block i's truth among all labels, or -1."""
-    for i in range(place.shape[0]):
-        place[i] = -1
-        for k in range(all_labels.shape[0]):
-            same = True
-            for t in range(all_labels.shape[1]):
-                same &= all_labels[k, t] == truth[offsets[i] + t]
-            if same:
-                place[i] = k
+def find_truths(listed: Listed, blocks: Any) -> np.ndarray:
+    """The row of each block's truth among its labels, or -1."""
+    truth = blocks.truth.reshape(blocks.n_blocks, -1)
+    if listed.step == 0 and truth.shape[1] == 1:
+        order = np.argsort(listed.rows[:, 0])
+        known = listed.rows[order, 0]
+        place = np.minimum(np.searchsorted(known, truth[:, 0]), len(known) - 1)
+        return np.where(known[place] == truth[:, 0], order[place], -1)
+    found = np.full(len(truth), -1)
+    for i, label in enumerate(truth):
+        same = np.flatnonzero((listed.own(i) == label).all(axis=1))
+        found[i] = same[0] if len(same) else -1
+    return found
 
 
 class EnumeratedDual(BlockDual):
@@ -131,12 +129,10 @@ class EnumeratedDual(BlockDual):
 
     def __init__(self, data: CompiledData, weight: np.ndarray, n_jobs: int) -> None:
         super().__init__(data, weight, n_jobs)
-        blocks = self.data.blocks
-        self.all_labels = self.data.structure.all_labels
+        self.listed = data.listed
         self.allocate(data.dtype)
-        self.alpha = np.zeros((data.n_blocks, len(self.all_labels)))
-        self.truth_place = np.empty(data.n_blocks, dtype=np.int64)
-        find_truths(self.all_labels, blocks.truth, blocks.offsets, self.truth_place)
+        self.alpha = np.zeros((data.n_blocks, self.listed.most))
+        self.truth_place = find_truths(self.listed, data.blocks)
         self._give_truths(self.weight)
 
     def _give_truths(self, amount: np.ndarray) -> None:
@@ -162,22 +158,26 @@ class EnumeratedDual(BlockDual):
         return order[:0]
 
     def add_vector(self, U):
-        self.data.kernel(_exact_vector)(
-            self.data.space(U.dtype), self.data.blocks.data, self.all_labels, self.truth_place,
-            self.alpha, self.data.statistics(U.dtype), np.empty(len(self.all_labels)), U,
-        )  # fmt: skip
+        self.sum_up(U)
 
     @property
     def loss_sum(self):
-        loss = self.data.kernel(_exact_loss)
-        return float(loss(self.data.blocks.data, self.all_labels, self.alpha))
+        return self.sum_up(np.empty(0))
+
+    def sum_up(self, U):
+        return float(
+            self.data.kernel(_exact_sums)(
+                self.data.space(U.dtype), self.data.blocks.data, self.listed, self.truth_place,
+                self.alpha, self.data.statistics(U.dtype), np.empty(self.listed.most), U,
+            )
+        )  # fmt: skip
 
     def curvature(self):
         data, blocks, out = self.data, self.data.blocks, np.empty(self.data.n_blocks)
         room = data.product_room(np.float64, data.own_space, blocks.features.lifts)
         data.own_kernel(_largest_squares)(
-            blocks.data, self.all_labels, blocks.offsets, blocks.truth, room,
-            np.empty(len(self.all_labels)), out,
+            blocks.data, self.listed, blocks.offsets, blocks.truth, room,
+            np.empty(self.listed.most), out,
         )  # fmt: skip
         return out if self.data.prior.trivial else out * self.data.rises
 

@@ -11,7 +11,7 @@ import numpy as np
 from taut.binding import CompiledData
 from taut.compiled.jit import helper
 from taut.compiled.label_rows import is_among
-from taut.compiled.lanes import aligned_zeros
+from taut.compiled.lanes import aligned_zeros, unit_of
 from taut.data.arrays import ranges
 from taut.duals.base import PlaneDual, select
 from taut.duals.planes import (
@@ -64,7 +64,7 @@ def _visits(oracles, step, sample):
         w, work, values = worker.w, buffers.work, buffers.values
         wanted, first_seed = values.shape[0], np.int64(seed >> np.uint64(1))
         violation, change, row = buffers.violation, buffers.change, buffers.row
-        rounding = 100.0 * np.finfo(w.dtype).eps
+        rounding = 100.0 * unit_of(w)
         while progress[0] < order.shape[0]:
             last = order.shape[0] - 1
             prefetch_places(planes, order[min(progress[0] + 2 * _AHEAD, last)])

@@ -83,9 +83,9 @@ def prefetch_planes(planes, i):
 @helper
 def _drop_idle(planes, i):
     """Forget block i's planes without weight, except the truth."""
-    start = planes.places[i, SLOT]
-    gram = gram_of(planes, i)
-    labels = labels_of(planes, i)
+    start, square, text = planes.places[i, SLOT], planes.places[i, SQUARE], planes.places[i, TEXT]
+    capacity, size = planes.places[i, CAPACITY], planes.places[i, LABEL_SIZE]
+    gram, labels = planes.gram, planes.labels  # flat: views of rows take long to compile
     count = planes.places[i, N_PLANES]
     q = 1
     while q < count:
@@ -95,34 +95,31 @@ def _drop_idle(planes, i):
         count -= 1
         planes.coef[start + q] = planes.coef[start + count]
         planes.loss[start + q] = planes.loss[start + count]
-        for t in range(labels.shape[1]):
-            labels[q, t] = labels[count, t]
+        for t in range(size):
+            labels[text + q * size + t] = labels[text + count * size + t]
+        last = square + count * capacity
         for r in range(count):
-            gram[q, r] = gram[count, r]
-            gram[r, q] = gram[count, r]
-        gram[q, q] = gram[count, count]
+            gram[square + q * capacity + r] = gram[last + r]
+            gram[square + r * capacity + q] = gram[last + r]
+        gram[square + q * capacity + q] = gram[last + count]
     planes.places[i, N_PLANES] = count
 
 
 @helper
-def _copy_block(source, i, target, slot, square, text, capacity):
-    """Write block i of `source` into `target` at the given places, with the given capacity."""
-    start = source.places[i, SLOT]
-    old_gram = gram_of(source, i)
-    old_labels = labels_of(source, i)
-    target.places[i, SLOT] = slot
-    target.places[i, SQUARE] = square
-    target.places[i, TEXT] = text
-    target.places[i, CAPACITY] = capacity
-    gram = gram_of(target, i)
-    labels = labels_of(target, i)
-    for q in range(source.places[i, N_PLANES]):
-        target.coef[slot + q] = source.coef[start + q]
-        target.loss[slot + q] = source.loss[start + q]
-        for r in range(source.places[i, N_PLANES]):
-            gram[q, r] = old_gram[q, r]
-        for t in range(labels.shape[1]):
-            labels[q, t] = old_labels[q, t]
+def _move_block(planes, i, slot, square, text, capacity):
+    """Write block i's planes to other places of the pools, with another capacity."""
+    places = planes.places
+    count, size, old_capacity = places[i, N_PLANES], places[i, LABEL_SIZE], places[i, CAPACITY]
+    old_slot, old_square, old_text = places[i, SLOT], places[i, SQUARE], places[i, TEXT]
+    for q in range(count):
+        planes.coef[slot + q] = planes.coef[old_slot + q]
+        planes.loss[slot + q] = planes.loss[old_slot + q]
+        for r in range(count):
+            planes.gram[square + q * capacity + r] = planes.gram[old_square + q * old_capacity + r]
+    for t in range(count * size):
+        planes.labels[text + t] = planes.labels[old_text + t]
+    places[i, SLOT], places[i, SQUARE], places[i, TEXT] = slot, square, text
+    places[i, CAPACITY] = capacity
 
 
 @kernel
@@ -142,7 +139,7 @@ def make_room(planes, i, wanted):
     ends = (slot + capacity, square + capacity * capacity, text + capacity * size)
     if ends[0] > free[1, 0] or ends[1] > free[1, 1] or ends[2] > free[1, 2]:
         return False
-    _copy_block(planes, i, planes, slot, square, text, capacity)
+    _move_block(planes, i, slot, square, text, capacity)
     free[0, 0], free[0, 1], free[0, 2] = ends
     return True
 

@@ -250,7 +250,9 @@ class StructuralEstimator(BaseEstimator):
         self._take(fitted)
         certificate = fitted["certificate_"]
         hopeless = certificate.status is Status.STALLED and certificate.relative_gap > _NEGLIGIBLE
-        if (certificate.status in _WARNED or hopeless) and not self._keeps_end:  # or its walk warns
+        if self._keeps_end:  # its walk warns
+            pass
+        elif certificate.status in _WARNED or hopeless:
             warn_once(certificate.message, NotConverged)
         elif certificate.of.endswith(OVER_RETURNED):
             warn_once(certificate.message, UncertainLabels)

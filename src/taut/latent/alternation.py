@@ -44,6 +44,7 @@ from taut.result import (
     Round,
     Rounds,
     Status,
+    nothing_proved,
     relative,
 )
 from taut.solvers import Solver
@@ -254,7 +255,7 @@ def alternate(
                 status = result.certificate.status
             else:
                 if file is not None and (status is not None or file.due()):
-                    file.save_if_possible(*run.snapshot())
+                    file.save_if_possible(run.snapshot)
                 if status is None and interrupted.is_set():
                     status = Status.INTERRUPTED
     return run.result(status)
@@ -386,11 +387,13 @@ class _Alternation:
             advice=self.advice,
         )
         over = OVER_RETURNED if self.certificate.of.endswith(OVER_RETURNED) else ""
+        doubt = f" {self.certificate.doubt}" if over else ""
+        message += nothing_proved(primal, self.certificate.dual)
         certificate = replace(
             self.certificate,
             status=status,
             message=f"{message} The bounds are those of {CONVEX_PART}{over}, not of the latent "
-            "one.",
+            f"one.{doubt}",
             oracle_calls=self.oracle_calls,
             passes=len(self.history),
             seconds=self.seconds,

@@ -11,14 +11,14 @@ import numpy as np
 
 from taut.checks import check_number
 from taut.console.interrupts import closing_all
-from taut.console.notices import one_of_each_kind, warn_once
+from taut.console.notices import one_of_each_kind
 from taut.console.progress import walk_line
-from taut.errors import InvalidData, InvalidType, NotConverged
+from taut.errors import InvalidData, InvalidType
 from taut.estimators.alternating import Alternating
 from taut.estimators.base import StructuralEstimator
 from taut.paths.enclosure import Enclosure, Node, mix
-from taut.paths.walk import Point, Walk
-from taut.result import History
+from taut.paths.walk import Point, Walk, in_doubt
+from taut.result import THE_OBJECTIVE, History, nothing_proved
 
 
 class Path:
@@ -71,9 +71,15 @@ class Path:
         left = self.points[node.left]
         primal, dual = float(upper), min(float(lower), float(upper))
         message = f"The path proves a relative gap of {float(self.gap_at(C)):.2g} at C={C:g}."
+        message += nothing_proved(primal, dual)
+        source = in_doubt(self.points) or left.certificate
+        if source.of != THE_OBJECTIVE:
+            message += f" The bounds are those of {source.of}."
+        if source.doubt:
+            message += f" {source.doubt}"
         certificate = replace(
             left.certificate, primal=primal, dual=dual, penalty=node.penalty, message=message,
-            oracle_calls=0, passes=0, seconds=0.0,
+            of=source.of, doubt=source.doubt, oracle_calls=0, passes=0, seconds=0.0,
         )  # fmt: skip
         facts = {"certificate_": certificate, "history_": History(), "n_iter_": 0}
         return left.model._copy(C=float(C))._with_weights(self.weights_at(C), facts)
@@ -172,6 +178,8 @@ def path(
     -----
     NotConverged
         After Ctrl-C, or where solves ended before they proved `gap`.
+    UncertainLabels
+        Where a user's argmax may miss labels.
 
     Examples
     --------
@@ -192,8 +200,7 @@ def path(
     with one_of_each_kind(), closing_all([*callbacks, line]):
         walk = Walk(estimator, C_min, C_max, gap, callbacks, line)
         walk.go(X, y, fit_params)
-        if walk.shortfall:
-            warn_once(walk.shortfall, NotConverged)
+        walk.warn()
     return Path(walk.points, walk.nodes, walk.message)
 
 

@@ -15,9 +15,9 @@ from sklearn.utils import _safe_indexing
 
 from taut.checks import check_number
 from taut.console.interrupts import closing_all
-from taut.console.notices import one_of_each_kind, warn_once
+from taut.console.notices import one_of_each_kind
 from taut.console.progress import walk_line
-from taut.errors import InvalidData, NotConverged
+from taut.errors import InvalidData
 from taut.paths.path import Path, check_path
 from taut.paths.walk import Walk
 
@@ -156,8 +156,7 @@ def path_cv(
             walk.go(rows, _part(y, train), _weights(sample_weight, train))
             if walk.interrupted.is_set():
                 raise KeyboardInterrupt
-            if walk.shortfall:
-                warn_once(walk.shortfall, NotConverged)
+            walk.warn()
             path = Path(walk.points, walk.nodes, walk.message)
             held = _part(X, test) if before is None else before.transform(_part(X, test))
             scores[:, k] = _scores(path, Cs, scorer, held, _part(y, test))

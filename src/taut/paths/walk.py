@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from taut.console.interrupts import catch_interrupt
+from taut.console.notices import warn_once
 from taut.console.progress import WalkLine, WalkRecord
-from taut.errors import InvalidData
+from taut.errors import InvalidData, NotConverged, UncertainLabels
 from taut.paths.enclosure import Node, mix, worst_between
 from taut.result import Certificate, DualPoint, Status
 
@@ -37,6 +38,14 @@ class Point(NamedTuple):
     C: float
     model: Any
     certificate: Certificate
+
+
+def in_doubt(points: Sequence[Point]) -> Certificate | None:
+    """The certificate of a solve whose labels are uncertain, if there is one.
+
+    All solves ask the same argmax: a label that one of them misses may be missing in the others.
+    """
+    return next((p.certificate for p in points if p.certificate.doubt), None)
 
 
 class _Solve(NamedTuple):
@@ -116,6 +125,16 @@ class Walk:
             except _Ended as reason:
                 end = f"up to C={self.points[-1].C:g}, where {reason}"
         self.message = f"The relative gap is within {self.worst:.2g} {end}."
+        doubtful = in_doubt(self.points)
+        if doubtful is not None:
+            self.message += f" The bounds are those of {doubtful.of}. {doubtful.doubt}"
+
+    def warn(self) -> None:
+        """Warn of what a user should know of the walk, which its solves do not tell."""
+        if self.shortfall:
+            warn_once(self.shortfall, NotConverged)
+        elif in_doubt(self.points) is not None:
+            warn_once(self.message, UncertainLabels)
 
     @property
     def shortfall(self) -> str:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from taut.binding import CompiledData, PythonData
-from taut.errors import InvalidStructure, MissingOracle
+from taut.errors import MissingOracle
 from taut.structures.base import Oracles, bounded_argmax
 
 Data = CompiledData | PythonData
@@ -113,10 +113,7 @@ def lists_labels(data: Data) -> bool:
     """Whether the structure can enumerate its labels."""
     if isinstance(data, PythonData):
         return hasattr(data.structure, "labels")
-    try:
-        return len(data.structure.all_labels) > 0
-    except InvalidStructure:
-        return False
+    return data.structure.lists_labels and data.listed.most > 0
 
 
 def finds_best(data: Data) -> bool:

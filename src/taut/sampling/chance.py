@@ -9,7 +9,7 @@ import numpy as np
 
 from taut.binding import CompiledData, PythonData
 from taut.compiled.jit import helper
-from taut.compiled.label_rows import copy, is_among, same
+from taut.compiled.label_rows import copy, is_among, listed_labels, same
 from taut.compiled.xorshift import below, scrambled, stepped
 from taut.sampling._planes import distinct
 from taut.sampling.base import ALL_LABELS, EITHER, finds_best, lists_labels, missing
@@ -36,8 +36,9 @@ def _draw_listed(oracles):
         own = room.truth[room.offsets[i] : room.offsets[i + 1]]
         values[0] = argmax(data, i, work, loss_weight, found[0])
         wanted, seen, state = values.shape[0] - 1, 0, scrambled(seed)
-        for k in range(room.labels.shape[0]):
-            label = room.labels[k]
+        labels = listed_labels(room.listed, i)
+        for k in range(labels.shape[0]):
+            label = labels[k]
             if wanted == 0 or same(label, own) or same(label, found[0]):
                 continue
             state = stepped(state)
@@ -47,7 +48,7 @@ def _draw_listed(oracles):
             seen += 1
         count = 1 + min(seen, wanted)
         for q in range(1, count):
-            copy(room.labels[room.places[q - 1]], found[q])
+            copy(labels[room.places[q - 1]], found[q])
             values[q] = score(data, i, work, found[q]) + loss_weight * loss(data, i, found[q])
         return count
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from taut.binding import PythonData
 from taut.compiled.jit import helper
-from taut.compiled.label_rows import copy, same
+from taut.compiled.label_rows import Listed, copy, listed_labels, same
 from taut.sampling._planes import distinct
 from taut.sampling.base import ALL_LABELS, Sampler, lists_labels, missing
 from taut.spaces.labels import score_of
@@ -20,7 +20,7 @@ _THE_TRUTH = -1
 class ListedRoom(NamedTuple):
     """All labels, the truths of all blocks, and room for the places of the best labels."""
 
-    labels: np.ndarray
+    listed: Listed
     truth: np.ndarray
     offsets: np.ndarray
     places: np.ndarray
@@ -28,9 +28,8 @@ class ListedRoom(NamedTuple):
 
 def listed_room(data, count):
     """Room for the places of `count` labels."""
-    labels = np.ascontiguousarray(data.structure.all_labels, dtype=np.int32)
     blocks = data.blocks
-    return ListedRoom(labels, blocks.truth, blocks.offsets, np.empty(count, dtype=np.int64))
+    return ListedRoom(data.listed, blocks.truth, blocks.offsets, np.empty(count, dtype=np.int64))
 
 
 @helper
@@ -76,9 +75,10 @@ def _best_listed(oracles):
     def sample(data, i, work, loss_weight, seed, room, found, values):
         """One scan: the best labels so far are a heap, and few labels enter it."""
         own = room.truth[room.offsets[i] : room.offsets[i + 1]]
+        labels = listed_labels(room.listed, i)
         places, capacity, count = room.places, values.shape[0], 0
-        for k in range(room.labels.shape[0]):
-            label = room.labels[k]
+        for k in range(labels.shape[0]):
+            label = labels[k]
             if same(label, own):
                 continue
             value = score(data, i, work, label) + loss_weight * loss(data, i, label)
@@ -104,7 +104,7 @@ def _best_listed(oracles):
             if places[r] == _THE_TRUTH:
                 copy(own, found[r])
             else:
-                copy(room.labels[places[r]], found[r])
+                copy(labels[places[r]], found[r])
         return count
 
     return sample
@@ -124,9 +124,10 @@ def _all_listed(oracles):
     def sample(data, i, work, loss_weight, seed, room, found, values):
         """One scan; where rows are too few, the best label has one nevertheless."""
         own = room.truth[room.offsets[i] : room.offsets[i + 1]]
+        labels = listed_labels(room.listed, i)
         capacity, count, best = values.shape[0], 0, 0
-        for k in range(room.labels.shape[0]):
-            label = room.labels[k]
+        for k in range(labels.shape[0]):
+            label = labels[k]
             if same(label, own):
                 continue
             value = score(data, i, work, label) + loss_weight * loss(data, i, label)
@@ -201,4 +202,4 @@ def _n_listed(data: Any) -> int:
     structure = data.structure
     if isinstance(data, PythonData):
         return 1 + max(len(list(structure.labels(x))) for x in data.X)
-    return 1 + len(structure.all_labels)
+    return 1 + data.listed.most

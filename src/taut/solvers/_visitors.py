@@ -192,8 +192,8 @@ class _Buffers(NamedTuple):
 class SampledVisitor(Visitor):
     """Labels that a sampler finds, of a compiled structure.
 
-    `scratch` is a vector of the size of w for Gram matrices where the structure has no `inner`,
-    zero up to rounding in between, and else empty.
+    `scratch` is a vector of the size of w for Gram matrices where inner products of rows are not
+    known, zero up to rounding in between, and else empty.
     """
 
     def __init__(
@@ -267,13 +267,12 @@ class ExactVisitor(Visitor):
     """All labels of a compiled structure that has `exact_step`."""
 
     def __init__(self, data: CompiledData) -> None:
-        blocks, all_labels = data.blocks, data.structure.all_labels
+        blocks, listed = data.blocks, data.listed
         self.space, self.blocks = data.space(np.float64), blocks
-        self.truth_place = np.empty(data.n_blocks, dtype=np.int64)
-        find_truths(all_labels, blocks.truth, blocks.offsets, self.truth_place)
+        self.truth_place = find_truths(listed, blocks)
         self.room = (
             aligned_zeros(blocks.work_size, np.float64),
-            aligned_zeros(len(all_labels), np.float64),
+            aligned_zeros(listed.most, np.float64),
             data.statistics(np.float64),
         )
         self.kernel = data.kernel(_exact_visits)

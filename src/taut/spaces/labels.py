@@ -1,19 +1,20 @@
 """Labels in a space: scores, features and inner products, all by walks over their parts.
 
 Each function builds one of these for a loop around `Operations`, the oracles of a structure and the
-functions of a space together.
+functions of a space together. Loops share what is built of the same functions: it is compiled once.
 """
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba.extending import overload
 
 from taut.compiled.jit import helper
-from taut.compiled.lanes import aligned_zeros
-from taut.spaces.parts import COMPILED_ONLY, Clear, Gather, Lifted, Scatter
+from taut.compiled.lanes import aligned_zeros, unit_of
+from taut.spaces.parts import COMPILED_ONLY, Gather, Lifted, Scatter
 from taut.spaces.scaling import ScaledSpace
 
 _ROUNDING = 8.0  # units in the last place of the largest scale that may be left where scales cancel
@@ -21,8 +22,11 @@ _ROUNDING = 8.0  # units in the last place of the largest scale that may be left
 
 def score_of(operations: Any) -> Any:
     """A function that returns <w, phi(label)>, from the potentials."""
-    parts = operations.parts
+    return _score(operations.parts)
 
+
+@functools.cache
+def _score(parts):
     def score(data, i, potentials, label):
         return parts(data, i, label, Gather(potentials))
 
@@ -55,8 +59,11 @@ def _choose_spill(space, statistics, size, w, scale):
 
 def adding_of(operations: Any) -> Any:
     """A function that adds sum_q scales[q] phi(labels[q]) to w; `statistics` is room for one."""
-    parts, push, n_own = operations.parts, operations.push, operations.n_own
+    return _adding(operations.parts, operations.push, operations.n_own)
 
+
+@functools.cache
+def _adding(parts, push, n_own):
     def add_labels(space, data, i, labels, scales, statistics, w):
         size = n_own(space, i, statistics)
         for p in range(size):
@@ -66,7 +73,7 @@ def adding_of(operations: Any) -> Any:
             if scales[q] != 0.0:
                 parts(data, i, labels[q], spill(space, statistics, size, w, scales[q]))
                 largest = max(largest, abs(scales[q]))
-        least = _ROUNDING * np.finfo(w.dtype).eps * largest
+        least = _ROUNDING * unit_of(w) * largest
         push(space, i, statistics, size, least, w)
 
     return helper(add_labels)
@@ -77,7 +84,7 @@ class ProductRoom(NamedTuple):
 
     space: tuple
     scratch: np.ndarray  # zero, up to rounding, in between; empty where rows' products are known
-    statistics: np.ndarray  # zero in between
+    statistics: np.ndarray  # zero, up to rounding, in between
     lifted: np.ndarray
 
     @classmethod
@@ -91,8 +98,11 @@ class ProductRoom(NamedTuple):
 
 def products_of(operations: Any) -> Any:
     """A function that fills row[q] = <phi(label), phi(labels[q])>."""
-    parts, lift, n_all = operations.parts, operations.lift, operations.n_all
+    return _products(operations.parts, operations.lift, operations.n_all)
 
+
+@functools.cache
+def _products(parts, lift, n_all):
     def products(data, i, label, labels, room, row):
         space, scratch, statistics, lifted = room
         size = n_all(space, i, statistics)
@@ -100,15 +110,18 @@ def products_of(operations: Any) -> Any:
         end, factor = lift(space, i, statistics, size, scratch, lifted)
         for q in range(labels.shape[0]):
             row[q] = parts(data, i, labels[q], Lifted(lifted, statistics, end, factor))
-        parts(data, i, label, Clear(statistics))
+        parts(data, i, label, Scatter(statistics, statistics, size, 0, -1.0))
 
     return helper(products)
 
 
 def square_of(operations: Any) -> Any:
     """A function that returns |A_i s|^2 of statistics."""
-    lift = operations.lift
+    return _square(operations.lift)
 
+
+@functools.cache
+def _square(lift):
     def square(space, i, statistics, size, scratch, lifted):
         end, factor = lift(space, i, statistics, size, scratch, lifted)
         total = 0.0

@@ -107,118 +107,15 @@ class SomeRowsColumns(NamedTuple):
 
 
 @inlined
-def _own_row(space, i):
-    return i, i + 1
-
-
-@inlined
-def _own_rows(space, i):
-    return space.places[i, 0], space.places[i, 1]
-
-
-@inlined
-def _own_square(space, i):
-    return space.overlaps[i]
-
-
-@inlined
-def _ask_square(space, i):
-    prefetch(space.overlaps, i)
-
-
-@inlined
-def _ask_nothing(space, i):
-    pass
-
-
-@inlined
-def _no_square(space, i):
-    return 0.0
-
-
-@inlined
-def _one(space):
-    return 1
-
-
-@inlined
-def _stride(space):
-    return space.stride
-
-
-@inlined
-def _read_one(space, r, w, theta, at):
-    if space.bias != 0.0:
-        theta[at] = row_dot(space.rows, r, w) + space.bias * w[w.shape[0] - 1]
-    else:
-        theta[at] = row_dot(space.rows, r, w)
-
-
-@inlined
-def _read_columns(space, r, w, theta, at):
-    row_times(space.rows, r, w, space.stride, theta, at)
-    if space.bias != 0.0:
-        last = w.shape[0] - space.stride
-        bias, zero = w.dtype.type(space.bias), zeros(w, 1)
-        for k in range(0, space.stride, width(zero)):
-            sums = multiply_add(load(zero, w, last + k), bias, load(zero, theta, at + k))
-            store(sums, theta, at + k)
-
-
-@inlined
-def _add_one(space, r, s, at, least, w):
-    scale = s[at]
-    if abs(scale) > least:
-        add_row(space.rows, r, scale, w)
-        if space.bias != 0.0:
-            w[w.shape[0] - 1] += scale * space.bias
-
-
-@inlined
-def _add_columns(space, r, s, at, least, w):
-    add_full_outer(space.rows, r, s, at, least, w, space.stride)
-    if space.bias != 0.0:
-        last = w.shape[0] - space.stride
-        bias, zero = w.dtype.type(space.bias), zeros(w, 1)
-        for k in range(0, space.stride, width(zero)):
-            sums = multiply_add(load(zero, s, at + k), bias, load(zero, w, last + k))
-            store(sums, w, last + k)
-
-
-@inlined
-def _no_tail(space):
-    return 0
-
-
-@inlined
-def _tail(space):
-    return space.tail
-
-
-@inlined
-def _copy_nothing(space, w, theta, at):
-    pass
-
-
-@inlined
-def _copy_tail(space, w, theta, at):
-    # By registers: Numba takes an index that is a sum for one that may be negative.
-    zero = zeros(w, 1)
-    for p in range(0, space.tail, width(zero)):
-        store(load(zero, w, space.tail_at + p), theta, at + p)
-
-
-@inlined
-def _add_nothing(space, s, at, end, w):
-    pass
-
-
-@inlined
-def _add_tail(space, s, at, end, w):
-    zero = zeros(w, 1)
-    for p in range(0, end - at, width(zero)):
-        place = space.tail_at + p
-        store(add(load(zero, w, place), load(zero, s, at + p)), w, place)
+def _add_bias(source, source_at, scale, target, target_at, stride):
+    """Add a row of numbers times a scale to another."""
+    zero = zeros(target, 1)
+    for k in range(0, stride, width(zero)):
+        sums = multiply_add(
+            load(zero, source, source_at + k), target.dtype.type(scale),
+            load(zero, target, target_at + k),
+        )  # fmt: skip
+        store(sums, target, target_at + k)
 
 
 @helper
@@ -268,72 +165,100 @@ def through_weights(pull: Any, push: Any, allocates: bool = False) -> Any:
     return lift
 
 
-def _row_functions(
-    rows_of, width_of, read, write, tail_of, copy_tail, add_tail, square_of, ask_more, lift
-):
+@functools.cache
+def _functions_of(kind: type, lifts: bool, biased: bool) -> SpaceFunctions:
+    """The functions of blocks of a kind, with inner products of their rows or without.
+
+    What a kind does not have is left out when they are compiled: these names are constants there.
+    """
+    ONE_ROW, COLUMNS = kind in (OneRow, OneRowColumns), kind in (OneRowColumns, SomeRowsColumns)
+    TAIL, BIAS = kind is SomeRowsColumns, biased
+
     def ask(space, i):
-        first, last = rows_of(space, i)
-        prefetch_rows(space.rows, first, last)
-        ask_more(space, i)
+        if ONE_ROW:
+            prefetch_rows(space.rows, i, i + 1)
+            prefetch(space.overlaps, i)
+        else:
+            prefetch_rows(space.rows, space.places[i, 0], space.places[i, 1])
 
     def pull(space, i, w, theta):
-        first, last = rows_of(space, i)
+        if ONE_ROW:
+            first, last = i, i + 1
+        else:
+            first, last = space.places[i, 0], space.places[i, 1]
         at = 0
         for r in range(first, last):
-            read(space, r, w, theta, at)
-            at += width_of(space)
-        copy_tail(space, w, theta, at)
+            if COLUMNS:
+                row_times(space.rows, r, w, space.stride, theta, at)
+                if BIAS:
+                    end = w.shape[0] - space.stride
+                    _add_bias(w, end, space.bias, theta, at, space.stride)
+                at += space.stride
+            else:
+                score = row_dot(space.rows, r, w)
+                if BIAS:
+                    score += space.bias * w[w.shape[0] - 1]
+                theta[at] = score
+                at += 1
+        if TAIL:
+            # By registers: Numba takes an index that is a sum for one that may be negative.
+            zero = zeros(w, 1)
+            for p in range(0, space.tail, width(zero)):
+                store(load(zero, w, space.tail_at + p), theta, at + p)
 
     def push(space, i, s, size, least, w):
-        first, last = rows_of(space, i)
+        if ONE_ROW:
+            first, last = i, i + 1
+        else:
+            first, last = space.places[i, 0], space.places[i, 1]
         least = w.dtype.type(least)
         at = 0
         for r in range(first, last):
-            write(space, r, s, at, least, w)
-            at += width_of(space)
-        add_tail(space, s, at, size, w)
+            if COLUMNS:
+                add_full_outer(space.rows, r, s, at, least, w, space.stride)
+                if BIAS:
+                    end = w.shape[0] - space.stride
+                    _add_bias(s, at, space.bias, w, end, space.stride)
+                at += space.stride
+            else:
+                if abs(s[at]) > least:
+                    add_row(space.rows, r, s[at], w)
+                    if BIAS:
+                        w[w.shape[0] - 1] += s[at] * space.bias
+                at += 1
+        if TAIL:
+            zero = zeros(w, 1)
+            for p in range(0, size - at, width(zero)):
+                place = space.tail_at + p
+                store(add(load(zero, w, place), load(zero, s, at + p)), w, place)
 
     def square(space, i):
-        return square_of(space, i)
+        return space.overlaps[i] if ONE_ROW else 0.0
 
     def n_own(space, i, s):
-        first, last = rows_of(space, i)
-        return (last - first) * width_of(space)
+        count = 1 if ONE_ROW else space.places[i, 1] - space.places[i, 0]
+        return count * space.stride if COLUMNS else count
 
     def n_all(space, i, s):
-        first, last = rows_of(space, i)
-        return (last - first) * width_of(space) + tail_of(space)
+        count = 1 if ONE_ROW else space.places[i, 1] - space.places[i, 0]
+        own = count * space.stride if COLUMNS else count
+        return own + space.tail if TAIL else own
 
     def touch(space, i, action):
-        first, last = rows_of(space, i)
-        stride, end = width_of(space), action.v.shape[0]
+        if ONE_ROW:
+            first, last = i, i + 1
+        else:
+            first, last = space.places[i, 0], space.places[i, 1]
+        stride, end = space.stride if COLUMNS else 1, action.v.shape[0]
         touch_rows(space.rows, first, last, stride, action)
-        if space.bias != 0.0:
+        if BIAS:
             act(action, end - stride, end)
-        if tail_of(space) > 0:
-            act(action, end - tail_of(space), end)
+        if TAIL:
+            act(action, end - space.tail, end)
 
-    return SpaceFunctions(
-        ask, pull, push, lift or through_weights(pull, push), square, n_own, n_all, touch
-    )
-
-
-@functools.cache
-def _functions_of(kind: type, lifts: bool) -> SpaceFunctions:
-    """The functions of blocks of a kind, with inner products of their rows or without."""
-    one_row, columns = kind in (OneRow, OneRowColumns), kind in (OneRowColumns, SomeRowsColumns)
-    tail = (_tail, _copy_tail, _add_tail) if kind is SomeRowsColumns else (
-        _no_tail, _copy_nothing, _add_nothing
-    )  # fmt: skip
-    width_of = _stride if columns else _one
-    lift = None
-    if lifts:
-        lift = _by_overlap if one_row else _by_overlaps
-    return _row_functions(
-        _own_row if one_row else _own_rows, width_of, _read_columns if columns else _read_one,
-        _add_columns if columns else _add_one, *tail,
-        *((_own_square, _ask_square) if one_row else (_no_square, _ask_nothing)), lift,
-    )  # fmt: skip
+    by_rows = _by_overlap if ONE_ROW else _by_overlaps
+    lift = by_rows if lifts else through_weights(pull, push)
+    return SpaceFunctions(ask, pull, push, lift, square, n_own, n_all, touch)
 
 
 class OwnMap(NamedTuple):
@@ -507,17 +432,28 @@ class RowFeatures(Features):
         overlaps: np.ndarray | None = None,
         tail: tuple[int, int] = (0, 1),
     ) -> None:
+        many = columns > 1 or tail[0] > 0
+        if bias != 0.0 and tail[0] > 0:
+            raise InvalidStructure(
+                f"RowFeatures has bias = {bias:g} and a tail of shape {tail}, each of which ends "
+                "w: append a constant column to X instead of the bias"
+            )
         rows = as_rows(X) if rows is None else rows
+        norms = squared_norms(rows) + float(bias) ** 2
+        if places is None and tail[0] > 0:
+            # Blocks of one row as blocks of some: those alone have a tail.
+            places = np.column_stack([np.arange(len(norms)), np.arange(1, len(norms) + 1)])
+            overlaps = norms
         self.dtype = X.dtype.type
         self.columns = columns
-        self.stride = stride_of(columns, self.dtype) if columns > 1 else 1
+        self.stride = stride_of(columns, self.dtype) if many else 1
         self.n_rows = X.shape[1] + (bias != 0.0)
         self.tail = tail
         self._tail_stride = stride_of(tail[1], self.dtype) if tail[1] > 1 else 1
         self.n_features = self.n_rows * columns + tail[0] * tail[1]
         self.bias = float(bias)
         self.size = self.n_rows * self.stride + stride_of(tail[0] * self._tail_stride, self.dtype)
-        self._lay_out(rows, squared_norms(rows) + self.bias**2, places, overlaps)
+        self._lay_out(rows, norms, places, overlaps)
 
     def _lay_out(
         self,
@@ -587,6 +523,7 @@ class RowFeatures(Features):
         taken, places, overlaps = copy.copy(self), None, None
         which = blocks
         if self.places is not None:
+            offsets = np.arange(len(self.norms) + 1) if offsets is None else offsets
             which, moved = take_runs(offsets, blocks)
             places = self.places[blocks] + (moved[:-1] - offsets[blocks])[:, None]
             if self.lifts:
@@ -598,7 +535,7 @@ class RowFeatures(Features):
     def functions(self, structure):
         """Those of all rows, whatever the structure."""
         kind: type = type(self._view)
-        return _functions_of(kind, self.lifts)
+        return _functions_of(kind, self.lifts, self._view.bias != 0.0)
 
     def _shares(self, w: np.ndarray, padded: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
         """Rows and tail: the weights, and where they are among the padded ones."""

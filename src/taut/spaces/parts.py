@@ -1,4 +1,4 @@
-"""Parts of labels: one walk over them gives scores, statistics, and what they are cleared by.
+"""Parts of labels: one walk over them gives scores, or statistics.
 
 With phi(x_i, label) = A_i s(label), a structure says once which of the block's potentials a label
 is made of, and how often: for each it adds `part(each, index, amount)` to a sum, which it returns.
@@ -40,12 +40,6 @@ class Scatter(NamedTuple):
     scale: float
 
 
-class Clear(NamedTuple):
-    """The walk writes zeros where `Scatter` has added."""
-
-    statistics: np.ndarray
-
-
 class Times(NamedTuple):
     """Any of these, with all amounts multiplied by a factor."""
 
@@ -57,6 +51,12 @@ class Checked(NamedTuple):
     """As `Gather`, of what may be no label of the block: NaN for potentials that are not there."""
 
     potentials: np.ndarray
+
+
+class Extent(NamedTuple):
+    """The walk widens the range from reached[0] to reached[1] to the potentials that it names."""
+
+    reached: np.ndarray
 
 
 def _gather(each, index, amount):
@@ -78,11 +78,6 @@ def _scatter(each, index, amount):
     return 0.0
 
 
-def _clear(each, index, amount):
-    each.statistics[index] = 0.0
-    return 0.0
-
-
 def _times(each, index, amount):
     return part(each.each, index, amount * each.factor)
 
@@ -93,13 +88,19 @@ def _checked(each, index, amount):
     return each.potentials[index] * amount
 
 
+def _extent(each, index, amount):
+    each.reached[0] = min(each.reached[0], index)
+    each.reached[1] = max(each.reached[1], index)
+    return 0.0
+
+
 _WALKS = {
     Gather: _gather,
     Lifted: _lifted,
     Scatter: _scatter,
-    Clear: _clear,
     Times: _times,
     Checked: _checked,
+    Extent: _extent,
 }
 
 

@@ -1,8 +1,8 @@
 """The regulariser 1/2 (w - mean)' precision (w - mean), with w >= 0 where it is asked for.
 
 With precision = R'R and v = R w it is 1/2 |v - R mean|^2 (`taut.spaces.quadratic`), and a plane's
-psi becomes R^-1' psi. Solvers see v; oracles see w, through the functions that are made here around
-those of the structure. A prior mean alone needs none of that: passes then only begin elsewhere.
+psi becomes R^-1' psi. Solvers see v, and structures the potentials of w (`taut.spaces.scaled`). A
+prior mean alone needs none of that: passes then only begin elsewhere.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ from taut.spaces.quadratic import BoundedQuadratic, Quadratic
 from taut.spaces.scaling import Diagonal, Full
 
 _NO_BOUND = -1e300  # below any weight; not infinite: compiled code may assume that no number is
-FEW_LABELS = (
-    32  # labels up to which the curvatures of all of them are computed before the first pass
-)
+#: Labels up to which the curvatures of all of them are computed before the first pass.
+FEW_LABELS = 32
 
 
 class Regularizer:
@@ -86,7 +85,7 @@ class Prior:
         self.bounded = bounded
         self.scale = scale
         self.root = root
-        # Whether R is not the identity, and whether oracles may read v itself
+        # Whether R is not the identity, and whether v itself is w
         self.rescales = scale is None or bool((scale != 1.0).any())
         self.trivial = not (self.rescales or bool(bounded.any()))
 
@@ -119,7 +118,7 @@ class Prior:
         return np.where(self.bounded, 0.0, _NO_BOUND)
 
     def quadratic(self, pad: Any) -> Quadratic:
-        """The regulariser of v with the padding that oracles see."""
+        """The regulariser of v with the padding that compiled code sees."""
         if self.trivial and not self.mean.any():
             return Quadratic()
         return BoundedQuadratic(pad(self.scaled(self.mean)), pad(self.lower()))
@@ -139,7 +138,7 @@ def gram_sizes(operations: Any) -> Any:
     """A loop over blocks, in any space."""
     products = products_of(operations)
 
-    def sizes(data, all_labels, room, row, out):
+    def sizes(data, listed, room, row, out):
         """out[i] = the largest sum of a row of the Gram matrix of block i's phi, without signs.
 
         It bounds the curvature of a step over all labels, and is exact where labels have no
@@ -147,10 +146,11 @@ def gram_sizes(operations: Any) -> Any:
         """
         for i in range(out.shape[0]):
             out[i] = 0.0
-            for a in range(all_labels.shape[0]):
-                products(data, i, all_labels[a], all_labels, room, row)
+            first, last = listed.starts[listed.step * i], listed.starts[listed.step * i + 1]
+            for a in range(first, last):
+                products(data, i, listed.rows[a], listed.rows[first:last], room, row)
                 total = 0.0
-                for b in range(all_labels.shape[0]):
+                for b in range(last - first):
                     total += abs(row[b])
                 out[i] = max(out[i], total)
 

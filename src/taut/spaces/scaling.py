@@ -1,8 +1,8 @@
 """Weights through a regulariser: what compiled code does where a block touches w.
 
-Solvers add to a vector v in which the regulariser is 1/2 |v - shift|^2; oracles read the user's
-weights w = R^-1 max(v, lower), where R'R is the prior's precision. A visit computes w only where
-its block reads it, and carries only what it adds back to v.
+Solvers add to a vector v in which the regulariser is 1/2 |v - shift|^2; potentials are made of the
+user's weights w = R^-1 max(v, lower), where R'R is the prior's precision. A visit computes w only
+where its block reads it, and carries only what it adds back to v.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Full(NamedTuple):
 
 
 class ScaledSpace(NamedTuple):
-    """A structure's data with what turns v into its weights."""
+    """A space of weights, with what turns v into them."""
 
-    inside: tuple  # the data of the structure
+    inside: tuple
     scaling: Any
     rises: np.ndarray  # by how much the scaling raises the curvature of each block's exact step
 

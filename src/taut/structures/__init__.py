@@ -1,5 +1,6 @@
 """What a label is: each structure is one file here and one line below."""
 
+from taut.compiled.label_rows import Listed
 from taut.data.costs import load_cost
 from taut.spaces.linear import OwnFeatures, RowFeatures
 from taut.spaces.parts import part
@@ -29,6 +30,7 @@ __all__ = [
     "Graph",
     "LatentMulticlass",
     "LatentStructure",
+    "Listed",
     "Multiclass",
     "NdcgRanking",
     "OwnFeatures",

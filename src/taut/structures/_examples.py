@@ -26,14 +26,16 @@ Candidates = Callable[[Any], Iterable[Any]] | np.ndarray
 class Guarded:
     """An array whose surroundings tell when compiled code has written past its ends."""
 
-    def __init__(self, size: int, dtype: type = np.float64) -> None:
-        self._whole: np.ndarray = np.full(size + 2 * _GUARD, 77, dtype=dtype)
+    def __init__(self, size: int, dtype: type = np.float64, around: float = 77) -> None:
+        self._around = around
+        self._whole: np.ndarray = np.full(size + 2 * _GUARD, around, dtype=dtype)
         self.array = self._whole[_GUARD : _GUARD + size]
 
     @property
     def broken(self) -> bool:
         """Whether anything was written outside."""
-        return bool((self._whole[:_GUARD] != 77).any() or (self._whole[-_GUARD:] != 77).any())
+        outside = np.concatenate([self._whole[:_GUARD], self._whole[-_GUARD:]])
+        return bool((outside != self._around).any())
 
 
 class Example(ABC):
@@ -84,9 +86,18 @@ class Example(ABC):
     def complete(self, w: np.ndarray) -> Any:
         """The truth with its best latent part; None where nothing is latent."""
 
+    def completed_features(self, label: Any) -> np.ndarray:
+        """phi(x, label) where latent parts are open."""
+        return self.features(label)
+
     @abstractmethod
     def check_untouched(self) -> None:
         """The data is as it was."""
+
+    def check_features(
+        self, weights: np.ndarray, scores: np.ndarray, sizes: np.ndarray, rng: np.random.Generator
+    ) -> None:
+        """Laws of what features are made of, before an argmax is blamed for it."""
 
     def check_more(
         self, weights: np.ndarray, scores: np.ndarray, sizes: np.ndarray, rng: np.random.Generator

@@ -11,25 +11,24 @@ from taut.structures._examples import PRECISION, Guarded
 from taut.structures.base import EXPECTATION
 
 _TEMPERATURES = (1e-3, 0.3, 1e3)
+_OLD = 77.0  # in arrays that are to be written
 
 
-def _expect(oracles):
-    pull, expect, normalise = oracles.pull, oracles.expect, oracles.normalise
+def _expect(operations):
+    expect, normalise = operations.expect, operations.normalise
 
-    def run(data, i, w, work, temperature, loss_weight, base, mean, again):
+    def run(data, i, work, temperature, loss_weight, base, mean, again, out):
         """The mean, and what normalising makes of it."""
-        pull(data, i, w, work)
-        value = expect(data, i, work, temperature, loss_weight, base, mean)
+        out[0] = expect(data, i, work, temperature, loss_weight, base, mean)
         for p in range(mean.shape[0]):
             again[p] = mean[p]
         normalise(data, i, again)
-        return value
 
     return run
 
 
-def _means_of(oracles):
-    mean_of = oracles.mean_of
+def _means_of(operations):
+    mean_of = operations.mean_of
 
     def means_of(data, i, labels, out):
         for q in range(labels.shape[0]):
@@ -38,92 +37,101 @@ def _means_of(oracles):
     return means_of
 
 
-def _linear(oracles):
-    pull, mean_score, mean_loss = oracles.pull, oracles.mean_score, oracles.mean_loss
-    add_mean = oracles.add_mean
+def _spread(operations):
+    spread, mean_loss, n_all = operations.spread, operations.mean_loss, operations.n_all
 
-    def linear(data, i, w, work, mean, out):
-        """<w, A mean> and the expected loss; A mean is added to `out`."""
-        pull(data, i, w, work)
-        score = mean_score(data, i, work, mean)
-        add_mean(data, i, mean, 1.0, work, out)
-        return score, mean_loss(data, i, mean)
+    def run(space, data, i, mean, statistics, loss):
+        """Statistics and the expected loss; how many statistics there are."""
+        spread(data, i, mean, statistics)
+        loss[0] = mean_loss(data, i, mean)
+        return n_all(space, i, statistics)
 
-    return linear
-
-
-def _square(oracles):
-    mean_square = oracles.mean_square
-
-    def square(data, i, work, mean):
-        return mean_square(data, i, work, mean)
-
-    return square
+    return run
 
 
 def check_means(
-    example: Any, some: np.ndarray, phi: np.ndarray, weights: np.ndarray, rng: np.random.Generator
+    example: Any, some: np.ndarray, weights: np.ndarray, rng: np.random.Generator
 ) -> None:
-    """Test an example whose structure has `expect`; `phi` are the features of the labels `some`."""
+    """Test an example whose structure has `expect`, among others with the labels `some`."""
     _check_complete(example)
     start, stop = example.blocks.mean_offsets[example.i : example.i + 2]
     size = int(stop - start)
-    _check_linear(example, some, phi, size, weights[-1], rng)
+    _check_linear(example, some, size, rng)
     if example.enumerated:
         for temperature in _TEMPERATURES:
             _check_expect(example, weights, size, temperature, rng)
 
 
 def _check_complete(example: Any) -> None:
-    missing = [name for name in EXPECTATION if getattr(example.oracles, name) is None]
+    missing = [name for name in EXPECTATION if getattr(example.operations, name) is None]
     if missing or example.blocks.mean_offsets is None:
         what = missing[0] if missing else "Blocks.mean_offsets"
         example.fail("expect", f"{what} is missing, and a structure with expect needs it", "add it")
 
 
 def _means(example: Any, labels: np.ndarray, size: int) -> np.ndarray:
-    """s(label) of each label."""
-    out = np.full((len(labels), size), 77.0)
-    example.kernel(_means_of)(example.blocks.data, example.i, labels, out)
+    """The mean of each label."""
+    out = np.empty((len(labels), size))
+    for q, row in enumerate(out):
+        mean = Guarded(size)
+        mean.array[:] = _OLD
+        example.kernel(_means_of)(
+            example.blocks.data, example.i, labels[q : q + 1], mean.array[None]
+        )
+        if mean.broken:
+            _outside(example, "mean_of", "a mean", size, "mean_offsets in encode")
+        row[:] = mean.array
     return out
 
 
-def _check_linear(
-    example: Any, some: np.ndarray, phi: np.ndarray, size: int, w: np.ndarray, rng: Any
-) -> None:
-    """A of any combination of s(label) is that of features, and so are scores and losses."""
+def _outside(example: Any, method: str, what: str, size: int, source: str) -> None:
+    example.fail(
+        method,
+        f"it writes outside {what}, which has {size} numbers",
+        f"correct {source}, or the indices",
+    )
+
+
+def _spreads(example: Any, mean: np.ndarray) -> tuple[np.ndarray, float]:
+    """The statistics of a mean, and its loss."""
+    statistics, given = Guarded(example.map.n_potentials), mean.copy()
+    statistics.array[:] = _OLD
+    loss = np.empty(1)
+    size = example.kernel(_spread)(
+        example.space, example.blocks.data, example.i, given, statistics.array, loss
+    )
+    if statistics.broken:
+        _outside(example, "spread", "the statistics", len(statistics.array), "n_potentials")
+    if not np.array_equal(given, mean):
+        example.fail("spread or mean_loss", "the mean is modified", "write to the statistics only")
+    statistics.array[size:] = 0.0  # which are not read
+    return statistics.array, float(loss[0])
+
+
+def _check_linear(example: Any, some: np.ndarray, size: int, rng: np.random.Generator) -> None:
+    """Statistics and losses of any combination of means are those of the labels, combined."""
     means = _means(example, some, size)
+    counts = np.array([example.statistics(label) for label in some])
     losses = np.array([example.loss(label) for label in some])
     for scales in (*np.eye(len(some))[:4], rng.normal(size=len(some))):
-        mean, expected, added = scales @ means, scales @ phi, Guarded(example.blocks.size)
-        added.array[:] = 0.0
-        score, loss = example.kernel(_linear)(
-            example.blocks.data, example.i, w, example.work.array, mean, added.array
-        )
-        example.check_work("mean_score or add_mean")
-        norms = np.abs(scales) @ np.abs(phi)
-        for name, found, true, terms in (
-            ("add_mean", added.array, expected, norms.max()),
-            ("mean_score", score, w @ expected, np.abs(w) @ norms),
-            ("mean_loss", loss, scales @ losses, np.abs(scales) @ losses),
-        ):
-            if added.broken or not np.max(np.abs(found - true)) <= PRECISION * (1.0 + terms):
-                example.fail(
-                    name,
-                    f"for a combination of {len(some)} labels it differs from that of their "
-                    f"features by {np.max(np.abs(found - true)):.3g}",
-                    "make it linear, and agree with add_features, score and loss",
-                )
-        if example.oracles.mean_square is not None and example.blocks.use_inner:
-            square = example.kernel(_square)(
-                example.blocks.data, example.i, example.work.array, mean
+        statistics, loss = _spreads(example, scales @ means)
+        true = scales @ counts
+        error = np.abs(statistics - true)
+        if not error.max() <= PRECISION * (1.0 + (np.abs(scales) @ np.abs(counts)).max()):
+            p = int(np.argmax(np.where(error >= 0.0, error, np.inf)))
+            example.fail(
+                "spread",
+                f"for the combined means of {len(some)} labels it writes {statistics[p]:.9g} for "
+                f"potential {p}, while their parts add up to {true[p]:.9g}",
+                "make it linear, agree with mean_of and parts, and write zeros as well",
             )
-            if not abs(square - expected @ expected) <= PRECISION * (1.0 + norms @ norms):
-                example.fail(
-                    "mean_square",
-                    f"it is {square:.9g}, while |A mean|^2 is {expected @ expected:.9g}",
-                    "return |A mean|^2",
-                )
+        if not abs(loss - scales @ losses) <= PRECISION * (1.0 + np.abs(scales) @ losses):
+            example.fail(
+                "mean_loss",
+                f"for the combined means of {len(some)} labels it is {loss:.9g}, while their "
+                f"losses add up to {scales @ losses:.9g}",
+                "make it linear, and agree with mean_of and loss",
+            )
 
 
 def _check_expect(
@@ -141,16 +149,20 @@ def _check_expect(
     for point, loss_weight, heat, based in steps:
         if not based:
             base, known = np.empty(0), np.zeros(len(labels))
-        mean, again = Guarded(size), Guarded(size)
-        found = example.kernel(_expect)(
-            example.blocks.data, example.i, point, example.work.array, heat, loss_weight, base,
-            mean.array, again.array,
+        mean, again, out = Guarded(size), Guarded(size), np.empty(1)
+        before = example.pull(point)
+        example.kernel(_expect)(
+            example.blocks.data, example.i, example.work.array, heat, loss_weight, base, mean.array,
+            again.array, out,
         )  # fmt: skip
-        example.check_work("expect")
+        example.check_work("expect", before)
+        found = float(out[0])
+        if mean.broken or again.broken:
+            _outside(example, "expect or normalise", "a mean", size, "mean_offsets in encode")
         values = known + (phi @ point + loss_weight * losses) / heat
         value, p = heat * logsumexp(values), np.exp(values - logsumexp(values))
         error = np.abs(mean.array - p @ means).max()
-        if mean.broken or not error <= PRECISION:
+        if not error <= PRECISION:
             example.fail(
                 "expect",
                 f"at temperature {heat:g} it differs from enumeration by {error:.3g}",

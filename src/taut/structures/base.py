@@ -14,10 +14,11 @@ from abc import ABC, abstractmethod
 from collections import namedtuple
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
+from taut.compiled.label_rows import Listed
 from taut.data.arrays import Matrix, as_matrix
 from taut.errors import InvalidData, InvalidStructure
 from taut.result import THE_OBJECTIVE
@@ -230,7 +231,7 @@ class Oracles(NamedTuple):
 EXPECTATION = ("expect", "normalise", "mean_of", "mean_loss", "spread")
 
 #: What loops are built around: the oracles of a structure and the functions of a space.
-Operations = namedtuple("Operations", Oracles._fields + SpaceFunctions._fields)
+Operations = cast(Any, namedtuple("Operations", Oracles._fields + SpaceFunctions._fields))
 
 
 class CompiledStructure(ABC):
@@ -375,15 +376,30 @@ class CompiledStructure(ABC):
     @property
     def all_labels(self) -> np.ndarray:
         """All labels, in the order of `exact_step`'s alpha, shape (n_labels, label size)."""
-        raise InvalidStructure(
+        raise self.has_no_list()
+
+    def has_no_list(self) -> InvalidStructure:
+        """The error of what needs all labels."""
+        return InvalidStructure(
             f"{type(self).__name__} has no all_labels, which exact_step and slack rescaling need: "
             "return an int32 array of shape (n_labels, label size)"
         )
 
     @property
     def lists_labels(self) -> bool:
-        """Whether there are `all_labels`."""
-        return type(self).all_labels is not CompiledStructure.all_labels
+        """Whether there are `all_labels`, or `listed` ones."""
+        return (
+            type(self).all_labels is not CompiledStructure.all_labels
+            or type(self).listed is not CompiledStructure.listed
+        )
+
+    def listed(self, blocks: Blocks) -> Listed:
+        """All labels of each block, in the order of `exact_step`'s alpha; `all_labels` by default.
+
+        Structures whose blocks have labels of their own, such as windows of images of different
+        sizes, answer with `Listed.of_blocks`.
+        """
+        return Listed.same(self.all_labels)
 
     def knows_labels(self, blocks: Blocks) -> bool:
         """Whether `valid_labels` tells which labels a block has, rather than trusting them."""
@@ -402,9 +418,12 @@ class CompiledStructure(ABC):
             inside = (labels >= 0) & (labels < blocks.n_labels)
             return np.logical_and.reduceat(inside, np.cumsum(sizes) - sizes)
         if self.lists_labels:
-            known = np.asarray(self.all_labels, dtype=labels.dtype)
-            rows = labels.reshape(-1, known.shape[1])
-            return np.isin(_as_items(rows), _as_items(known))
+            listed = self.listed(blocks)
+            rows = labels.reshape(-1, listed.rows.shape[1])
+            if listed.step == 0:
+                return np.isin(_as_items(rows), _as_items(listed.rows))
+            pairs = zip(owner.tolist(), _as_items(rows), strict=True)
+            return np.array([row in _as_items(listed.own(i)) for i, row in pairs])
         return np.ones(len(owner), dtype=bool)
 
     @property

@@ -10,6 +10,7 @@ import numpy as np
 from taut.structures._compiled_examples import CompiledExample, digests_of
 from taut.structures._examples import PRECISION, Candidates, Example
 from taut.structures._plain_examples import PlainExample
+from taut.structures._signatures import check_signatures
 from taut.structures.base import CompiledStructure, Structure
 
 
@@ -31,9 +32,10 @@ def check_structure(
     is the argmax, with the loss and without, or within the error that `bounded_argmax` states; a
     latent part is completed at no loss, and no worse than it was; a `sample` begins with the argmax
     and has no label twice; w and the data stay as they are. For a compiled structure also: `argmax`
-    returns its label's value, `score` is <w, features>, `add_features` is linear, `inner` is the
-    inner product, `exact_step` maximises the block's dual, and nothing is written outside the
-    arrays.
+    returns its label's value and keeps the potentials, `parts` names potentials that there are and
+    returns their sum, `pull` and `push` are linear and belong together, `exact_step` maximises the
+    block's dual, means and what they spread to are those of their labels, and nothing is written
+    outside the arrays.
 
     Parameters
     ----------
@@ -90,6 +92,7 @@ def check_laws(examples: Iterable[Example], n_weights: int, rng: np.random.Gener
         losses = _losses(example)
         scores, sizes = _scores(example, weights)
         _check_repeatable(example, losses, phi)
+        example.check_features(weights, scores, sizes, rng)
         for w, score, size in zip(weights, scores, sizes, strict=True):
             _check_argmax(example, w, score + losses, size + losses, with_loss=True)
             if getattr(example.structure, "scores_predict", True):
@@ -111,11 +114,13 @@ def _examples(
     if isinstance(structure, CompiledStructure):
         blocks = structure.encode(X, y)
         digests = dict(digests_of(blocks.data))
+        blank = None if structure.oracles.complete is None else structure.encode(X)
         for i in _spread(n_examples, blocks.n_blocks):
-            yield CompiledExample(structure, i, blocks, candidates, digests)
+            yield CompiledExample(structure, i, blocks, candidates, digests, blank)
     else:
         # A data frame is indexed by name.
         X, y = (part.to_numpy() if hasattr(part, "to_numpy") else part for part in (X, y))
+        check_signatures(structure)
         if isinstance(structure, Structure):
             X = structure.examples(X, y)
         for i in _spread(n_examples, len(X)):
@@ -235,7 +240,7 @@ def _check_complete(example: Example, w: np.ndarray) -> None:
             f"it makes {names[0]} of the truth {names[1]}, which costs {loss:g}",
             "change the latent part only",
         )
-    phi, right = (_features(example, each, len(w)) for each in (label, example.truth))
+    phi, right = (example.completed_features(each) for each in (label, example.truth))
     if not w @ right <= w @ phi + PRECISION * (1.0 + np.abs(w) @ (np.abs(phi) + np.abs(right))):
         example.fail(
             "complete",

@@ -55,7 +55,7 @@ def _sort_falling(order, keys):
 
 
 class _Ranking(CompiledStructure):
-    """Blocks are queries: their data begin with all rows, and where each query's begin."""
+    """Blocks are queries: a potential is the score of a document."""
 
     allocates = False
     takes_checked = True

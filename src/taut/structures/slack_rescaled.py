@@ -20,10 +20,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from taut.compiled.jit import helper
+from taut.compiled.label_rows import Listed, listed_labels
 from taut.errors import InvalidStructure
 from taut.spaces.linear import OwnMap
 from taut.spaces.parts import Gather, Times
-from taut.structures.base import Blocks, CompiledStructure, Oracles, Structure
+from taut.structures.base import (
+    Blocks,
+    CompiledStructure,
+    Oracles,
+    Structure,
+)
 
 
 class SlackRescaled:
@@ -119,7 +125,7 @@ class RescaledData(NamedTuple):
     inside: tuple
     offsets: np.ndarray
     truth: np.ndarray
-    labels: np.ndarray
+    listed: Listed
 
 
 class RescaledCompiled(SlackRescaled, CompiledStructure):
@@ -133,12 +139,12 @@ class RescaledCompiled(SlackRescaled, CompiledStructure):
         self.allocates = structure.allocates  # type: ignore[misc]
         self.takes_checked = structure.takes_checked  # type: ignore[misc]
         # Here and not in `encode`: a structure without them says so at once.
-        self.labels = np.ascontiguousarray(structure.all_labels, dtype=np.int32)
+        if not structure.lists_labels:
+            raise structure.has_no_list()
 
-    @property
-    def all_labels(self) -> np.ndarray:
+    def listed(self, blocks: Blocks) -> Listed:
         """All labels of the structure."""
-        return self.labels
+        return blocks.data.listed  # type: ignore[attr-defined]
 
     @property
     def oracles(self) -> Oracles:
@@ -155,13 +161,14 @@ class RescaledCompiled(SlackRescaled, CompiledStructure):
         """The blocks of the structure, with all labels."""
         blocks = self.structure.encode(X, y)
         sizes = np.diff(blocks.offsets)
-        if self.labels.shape[1:] != (sizes[0],) or (sizes != sizes[0]).any():
+        listed = self.structure.listed(blocks)
+        if listed.rows.shape[1:] != (sizes[0],) or (sizes != sizes[0]).any():
             raise InvalidStructure(
-                f"{type(self.structure).__name__}.all_labels has shape {self.labels.shape}, the "
+                f"{type(self.structure).__name__}.all_labels has shape {listed.rows.shape}, the "
                 f"labels of the blocks have {sizes.min()} to {sizes.max()} integers: slack "
                 "rescaling needs all labels as rows of one size"
             )
-        data = RescaledData(blocks.data, blocks.offsets, blocks.truth, self.labels)
+        data = RescaledData(blocks.data, blocks.offsets, blocks.truth, listed)
         # Scores of labels are products with losses, not what is in `work`.
         return dataclasses.replace(blocks, data=data, n_labels=0, mean_offsets=None)
 
@@ -199,16 +206,17 @@ def _rescaled(oracles: Oracles, allocates: bool) -> Oracles:
             return own_argmax(data.inside, i, work, 0.0, label)
         right = data.truth[data.offsets[i] : data.offsets[i + 1]]
         base = own_parts(data.inside, i, right, Gather(work))
+        labels = listed_labels(data.listed, i)
         best = -1
         highest = 0.0
-        for k in range(data.labels.shape[0]):
-            lead = own_parts(data.inside, i, data.labels[k], Gather(work)) - base
-            value = own_loss(data.inside, i, data.labels[k]) * (loss_weight + lead)
+        for k in range(labels.shape[0]):
+            lead = own_parts(data.inside, i, labels[k], Gather(work)) - base
+            value = own_loss(data.inside, i, labels[k]) * (loss_weight + lead)
             if value > highest:
                 best = k
                 highest = value
         for t in range(label.shape[0]):
-            label[t] = data.labels[best, t] if best >= 0 else right[t]
+            label[t] = labels[best, t] if best >= 0 else right[t]
         return highest
 
     return Oracles(argmax, loss, parts, prefetch)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 import traceback
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -14,6 +15,7 @@ import numpy as np
 from taut.checks import as_path, check_number
 from taut.console.notices import warn
 from taut.errors import InvalidContent, InvalidData, InvalidFile, TautError
+from taut.problem import OF_STRUCTURE, known_to_differ
 from taut.storage import files
 from taut.storage.digest import LEAVE_OUT, is_library_file
 
@@ -22,6 +24,7 @@ Fingerprint = dict[str, str]
 
 _OWN_PATHS = "give each run a path of its own; fits of one search or cross-validation need none"
 _KIND = "checkpoint"
+_AT_LEAST = 1.0  # seconds that savings may take together, however short the passes are
 
 
 class Checkpoint:
@@ -36,7 +39,8 @@ class Checkpoint:
     path : str or path
         Of a file in a folder that exists.
     seconds : float, default=30.0
-        Time between two savings; 0 saves after each pass.
+        Time between two savings; 0 saves after each pass. Beyond the first second, savings take at
+        most half the time of a run: where passes are shorter than they are, some are left out.
 
     Examples
     --------
@@ -92,7 +96,8 @@ class CheckpointFile:
             )
         self.fingerprint = fingerprint
         self.hint = LEAVE_OUT if of_users else ""
-        self.written = time.monotonic()
+        self.began = self.written = time.monotonic()
+        self.spent = 0.0  # seconds of saving
         self.failed = False
         self._held = ExitStack()
         self._stamp: tuple[int, int] | None = None  # of the file as this run knows it
@@ -114,7 +119,10 @@ class CheckpointFile:
         found = meta.get("fingerprint")
         if found != self.fingerprint:
             found = found if isinstance(found, dict) else {}
-            differing = [name for name, own in self.fingerprint.items() if found.get(name) != own]
+            names = [name for name, own in self.fingerprint.items() if found.get(name) != own]
+            differing = [
+                OF_STRUCTURE if name == "structure" else name for name in known_to_differ(names)
+            ]
             raise InvalidFile(
                 f"{self.path} is the checkpoint of another run: it differs in "
                 f"{' and '.join(differing)}. Give another path, or delete the file to start anew; "
@@ -150,8 +158,14 @@ class CheckpointFile:
             ) from error
 
     def due(self) -> bool:
-        """Whether it is time to save."""
-        return time.monotonic() - self.written >= self.settings.seconds
+        """Whether it is time to save, and passes have taken as long as savings.
+
+        A file has the whole history, so that savings take longer and longer: one after each of many
+        short passes would let the time of a run grow with the square of their number.
+        """
+        now = time.monotonic()
+        passes = now - self.began - self.spent
+        return now - self.written >= self.settings.seconds and self.spent <= _AT_LEAST + passes
 
     def save(self, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> None:
         """Replace the file, unless it has become that of another run."""
@@ -164,13 +178,16 @@ class CheckpointFile:
         """Delete the file: what it has is of no use, and would do harm."""
         self.path.unlink(missing_ok=True)
 
-    def save_if_possible(self, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> None:
+    def save_if_possible(
+        self, snapshot: Callable[[], tuple[dict[str, np.ndarray], dict[str, Any]]]
+    ) -> None:
         """Replace the file; neither a full disk nor a foreign file is a reason to lose the run.
 
         The user is told of it once.
         """
+        began = time.monotonic()
         try:
-            self.save(arrays, meta)
+            self.save(*snapshot())
         except (OSError, InvalidFile) as error:
             if not self.failed:
                 warn(
@@ -179,6 +196,8 @@ class CheckpointFile:
                     RuntimeWarning,
                 )
             self.failed = True
+        finally:
+            self.spent += time.monotonic() - began
 
 
 def _passed_users_code(error: Exception) -> bool:

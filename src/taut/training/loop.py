@@ -26,6 +26,7 @@ from taut.result import (
     Record,
     Result,
     Status,
+    nothing_proved,
     peak_memory,
     relative,
 )
@@ -176,7 +177,7 @@ class Run:
                     elif self.iteration >= max_iter:
                         status = Status.MAX_ITER
                 if file is not None and (status is not None or file.due()):
-                    file.save_if_possible(*self.snapshot())
+                    file.save_if_possible(self.snapshot)
             if not self.problem.repeatable:
                 self.settle_for_estimates()
                 status = Status.READ_ONCE if status is Status.MAX_ITER else status
@@ -431,18 +432,19 @@ class Run:
             passes=self.iteration, seconds=self.seconds, rounding=self.relative_rounding,
             advice=what_to_do,
         )  # fmt: skip
+        message += nothing_proved(primal, dual)
         of = getattr(self.problem.structure, "certifies", THE_OBJECTIVE)
-        doubt = self.findings.doubt
-        if doubt is not None:
+        doubt = "" if self.findings.doubt is None else f"{self.findings.doubt}."
+        if doubt:
             of += OVER_RETURNED
         if of != THE_OBJECTIVE:
             message += f" The bounds are those of {of}."
-        if doubt is not None:
-            message += f" {doubt}."
+        if doubt:
+            message += f" {doubt}"
         certificate = Certificate(
             primal, dual, self.penalty, self.problem.repeatable, status, message, self.oracle_calls,
             self.iteration, self.seconds, peak_memory(), of, self.rounding,
-            compile_seconds() - self.compiled,
+            compile_seconds() - self.compiled, doubt,
         )  # fmt: skip
         _log.info("%s primal %.6g, dual %.6g", message, primal, dual)
         assert self.best_w is not None
