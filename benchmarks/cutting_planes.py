@@ -23,8 +23,8 @@ from datasets import Letters, data_folder, parser, usps
 from taut import Problem, solve
 from taut.binding.kernels import make_features
 from taut.duals.planes import N_PLANES, SLOT
+from taut.engines.part import Sweep
 from taut.solvers import DualCoordinate, NSlack, OneSlack
-from taut.solvers._block_ascent import Sweep
 from taut.structures import Chain, Multiclass
 from timing import markdown
 
@@ -64,22 +64,22 @@ def found(problem):
     state = solver.init(problem, np.random.default_rng(0))
     for _ in range(PASSES):
         solver.pass_(problem, state, 1.0, lambda: True)
-    planes = state.duals.planes.arrays
+    planes = state.part.duals.planes.arrays
     planes.coef[:] = 0.0
-    planes.coef[planes.places[:, SLOT]] = state.duals.weight
+    planes.coef[planes.places[:, SLOT]] = state.part.duals.weight
     state.w[:] = 0.0
     return solver, state
 
 
-def by_sweeps(solver, state, gaps):
+def by_sweeps(state, gaps):
     """Seconds and sweeps to each gap, and the dual value at the end."""
-    order, sums = np.flatnonzero(state.duals.revisitable()), np.zeros(3)
+    order, sums = np.flatnonzero(state.part.duals.revisitable()), np.zeros(3)
     seconds, answers = 0.0, []
     for k in range(1, 100_000):
         sums[2] = 0.0
         sweep = Sweep(False, order, order, order, np.uint64(1), sums)
         start = time.process_time()
-        solver._visit(state, sweep, 1.0, lambda: True)
+        state.part.visit_in_turn(sweep, state.w, 1.0, lambda: True)
         seconds += time.process_time() - start
         dual = sums[0] - 0.5 * float(state.w @ state.w)
         # As w stands still, the gap over the planes is that of the QP.
@@ -92,16 +92,16 @@ def by_sweeps(solver, state, gaps):
 
 def own_gap(state, order):
     """The gap of the QP at the present point."""
-    steps, sums = state.duals.max_steps, np.zeros(3)
-    state.duals.max_steps = 0
-    state.duals.visit(order, state.w, 1.0, False, state.gap, sums)
-    state.duals.max_steps = steps
+    steps, sums = state.part.duals.max_steps, np.zeros(3)
+    state.part.duals.max_steps = 0
+    state.part.duals.visit(order, state.w, 1.0, False, state.part.gap, sums)
+    state.part.duals.max_steps = steps
     return sums[2]
 
 
 def as_qp(problem, state):
     """Gram matrix, losses and blocks of all planes but the truths."""
-    planes = state.duals.planes
+    planes = state.part.duals.planes
     data, blocks = problem.data, problem.data.blocks
     psi, losses, owners = [], [], []
     for i in range(problem.n_blocks):
@@ -151,11 +151,11 @@ def main():
         while True:
             problem = words(letters, n)
             solver, state = found(problem)
-            count = int(state.duals.planes.arrays.places[:, N_PLANES].sum()) - n
+            count = int(state.part.duals.planes.arrays.places[:, N_PLANES].sum()) - n
             if count >= wanted:
                 break
             n = int(1.2 * n)
-        sweeps, dual = by_sweeps(solver, state, GAPS)
+        sweeps, dual = by_sweeps(state, GAPS)
         qp = as_qp(problem, state)
         for gap, (seconds, k) in zip(GAPS, sweeps, strict=True):
             other, value = by_interior_point(*qp, problem.block_weight, gap)

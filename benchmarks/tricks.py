@@ -33,8 +33,8 @@ from taut.binding.kernels import make_hinges
 from taut.compiled.jit import _ALLOCATES_NOTHING, _OPTIONS, helper
 from taut.compiled.lanes import aligned_zeros, stride_of
 from taut.compiled.rows import row_times
+from taut.engines.turns import shuffle
 from taut.solvers import DualCoordinate
-from taut.solvers._turns import shuffle
 from taut.structures import Chain, Multiclass, RowFeatures, Scalar
 from taut.structures.base import Operations
 from timing import cpu_time, markdown, write_json

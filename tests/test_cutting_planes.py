@@ -139,7 +139,7 @@ def test_an_interrupted_pass_leaves_the_dual_point_feasible(form, batch, calls):
     U = np.zeros(len(state.w))
     state.dual_vector(U)
     assert_allclose(state.w, U, atol=1e-12)
-    assert (state.duals.used() <= 1.0 + 1e-12).all()
+    assert (state.part.duals.used() <= 1.0 + 1e-12).all()
 
 
 class Careless(Tags):
@@ -470,10 +470,10 @@ def test_the_oracle_adds_labels_and_moves_nothing(form):
     problem = STRUCTURES[form].problem()
     state = after(problem, 1, NSlack())
     w, n = state.w.copy(), problem.n_blocks
-    places = state.duals.planes.arrays.places[:, 0].copy()
-    state.duals.visit(np.arange(n), state.w, 1.0, True, state.gap, np.zeros(3))
+    places = state.part.duals.planes.arrays.places[:, 0].copy()
+    state.part.duals.visit(np.arange(n), state.w, 1.0, True, state.part.gap, np.zeros(3))
     assert_array_equal(state.w, w)
-    assert (state.duals.planes.arrays.places[:, 0] >= places).all()
+    assert (state.part.duals.planes.arrays.places[:, 0] >= places).all()
 
 
 @pytest.mark.parametrize("batch", [None, 1, 2])

@@ -27,6 +27,7 @@ LAYERS = [
     ["binding"],
     ["problem", "sampling"],
     ["duals", "streamed"],
+    ["engines"],
     ["solvers"],
     ["training"],
     ["solving"],
@@ -73,7 +74,7 @@ def test_imports_go_one_way(source):
 
 def test_solvers_and_structures_do_not_know_each_other():
     for source in SOURCES:
-        if part_of(source) in ("duals", "solvers"):
+        if part_of(source) in ("duals", "engines", "solvers"):
             assert "structures" not in imported_parts(source), source.name
 
 

@@ -280,10 +280,10 @@ class Audit:
     def __call__(self, record):
         state = self.state
         assert state.nbytes <= state.cache_bytes
-        self.resting = max(self.resting, state.n_resting)
+        self.resting = max(self.resting, state.resting.n_blocks)
         ids = np.concatenate([[], *(segment.ids for segment in state.segments)])
         assert len(np.unique(ids)) == len(ids)
-        for number, found in state.resting.items():
+        for number, found in state.resting.groups.items():
             where = np.concatenate([where for where, _ in found]) + state.firsts[number]
             assert len(np.unique(where)) == len(where)
             assert not np.isin(where, ids).any()
@@ -299,15 +299,14 @@ def recomputed(state):
     """U and the summed loss from all dual variables, resting ones put beside their data again."""
     U, loss = np.zeros(len(state.w)), 0.0
     for segment in state.segments:
-        segment.state.duals.add_vector(U)
-        loss += segment.state.duals.loss_sum
-    if state.resting:
-        for chunk, part in state.problem.parts():
-            fresh = state.state_of(part)
-            for where, arrays in state.resting.get(chunk.number, []):
-                fresh.duals.put(where, arrays)
-            fresh.duals.add_vector(U)
-            loss += fresh.duals.loss_sum
+        segment.part.duals.add_vector(U)
+        loss += segment.part.duals.loss_sum
+    if state.resting.groups:
+        for chunk, data, weight in state.problem.bound_chunks():
+            fresh = state.part_of(data, weight)
+            for where, arrays in state.resting.groups.get(chunk.number, []):
+                fresh.put(where, arrays)
+            loss += fresh.sum_up(U)
     return U, loss
 
 
@@ -340,8 +339,8 @@ def test_a_small_memory_holds_and_still_reaches_the_optimum(small):
 def test_a_large_memory_does_not_warn(small):
     _problem, streamed, _solver = small
     state = state_of(run(streamed, OnlineCache("50MB"), tol=1e-4))
-    assert state.n_resting == 0
-    assert state.resting_vector is None
+    assert state.resting.n_blocks == 0
+    assert state.resting.vector is None
 
 
 def test_too_little_memory_is_refused():
@@ -368,7 +367,7 @@ def test_the_least_memory_is_enough(tmp_path):
     with pytest.warns(CacheOverflow):
         result = run(problem, OnlineCache(least), tol=1e-2)
     assert result.certificate.status is Status.CONVERGED
-    assert state_of(result).n_resting > 100
+    assert state_of(result).resting.n_blocks > 100
     memory = Problem(Scalar(), *wide_problem()[:2], C=problem.C)
     assert_allclose(memory.primal(result.w), result.certificate.primal, rtol=1e-9)
 
@@ -535,7 +534,7 @@ def test_resumed_with_resting_blocks(small, tmp_path):
     checkpoint, keep, copies = snapshots(tmp_path)
     few = functools.partial(run, streamed, solver, tol=1e-4, max_iter=2)
     whole = few(checkpoint=checkpoint, callbacks=[keep])
-    assert state_of(whole).n_resting > 0
+    assert state_of(whole).resting.n_blocks > 0
     for k in (len(copies) // 3, len(copies) - 1):
         assert_same_run(few(checkpoint=Checkpoint(copies[k], seconds=1e9)), whole)
 
@@ -674,7 +673,7 @@ def test_a_start_from_other_weights_is_scaled(dual_form, C):
 def test_a_start_with_resting_blocks(small, factor):
     problem, streamed, solver = small
     first = solve(streamed, solver, tol=1e-9, max_iter=2, random_state=0)
-    assert state_of(first).n_resting > 0
+    assert state_of(first).resting.n_blocks > 0
     other = StreamedProblem(streamed.structure, streamed.source, factor * streamed.C)
     result = run(other, OnlineCache("50MB"), tol=1e-5, start=first.state)
     assert result.certificate.status is Status.CONVERGED
@@ -859,7 +858,7 @@ def test_merging_keeps_the_dual_point(dual_form, monkeypatch):
 def test_forgetting_keeps_the_dual_point(dual_form):
     state = explored(dual_form)
     before = totals(state)
-    used = sum(int(segment.state.duals.in_use().sum()) for segment in state.segments)
+    used = sum(int(segment.part.duals.in_use().sum()) for segment in state.segments)
     state.forget_useless(0.0, 0.0)
     assert state.n_kept == used
     assert_same_totals(state, before)
@@ -871,22 +870,21 @@ def test_resting_and_waking_keep_the_dual_point(dual_form):
     kept = state.n_kept
     count = state.rest(state.nbytes // 2)
     assert 0 < count < kept
-    assert (state.n_kept, state.n_resting) == (kept - count, count)
+    assert (state.n_kept, state.resting.n_blocks) == (kept - count, count)
     assert_same_totals(state, before)
     assert_same_totals_of_parts(state)
     state.rest(10**9)
-    assert (state.n_kept, state.n_resting) == (0, kept)
+    assert (state.n_kept, state.resting.n_blocks) == (0, kept)
     assert_same_totals(state, before)
-    for chunk, part in state.problem.parts():
-        fresh = state.waken(chunk, part)
-        state.keep(chunk, fresh, 0.0)
+    for bound in state.problem.bound_chunks():
+        state.keep(bound, state.waken(bound), 0.0)
         assert_same_totals(state, before)
         assert_same_totals_of_parts(state)
-    assert state.n_resting == 0
+    assert state.resting.n_blocks == 0
     assert set(kept_ids(state)) <= set(ids)
     # Nothing is left of what rounding made of the sums.
-    assert state.resting_loss == 0.0
-    assert state.resting_vector is None
+    assert state.resting.loss == 0.0
+    assert state.resting.vector is None
 
 
 def assert_same_totals_of_parts(state):
@@ -899,17 +897,18 @@ def assert_same_totals_of_parts(state):
 def test_blocks_that_are_kept_are_not_visited_again(dual_form):
     state = explored(dual_form)
     ids = kept_ids(state)
-    for chunk, part in state.problem.parts():
-        own = np.arange(chunk.first, chunk.first + chunk.n_blocks)
-        assert_array_equal(state.waken(chunk, part).left_out, np.isin(own, ids))
+    for bound in state.problem.bound_chunks():
+        first = bound.chunk.first
+        own = np.arange(first, first + bound.chunk.n_blocks)
+        assert_array_equal(state.waken(bound).left_out, np.isin(own, ids))
 
 
 def test_waking_all(dual_form):
     state = explored(dual_form)
     for segment in state.segments:
-        segment.state.due[:] = 1000
+        segment.part.due[:] = 1000
     state.wake()
-    assert all((segment.state.due == -1).all() for segment in state.segments)
+    assert all((segment.part.due == -1).all() for segment in state.segments)
 
 
 def test_state_is_what_the_dual_is_made_of(dual_form):

@@ -108,10 +108,10 @@ class TestWorkedExample:
         """The mean after one pass from a, and by how much the minimised dual fell."""
         problem = Problem(Diagonal(self.A, self.b), None, np.zeros(1))
         state = solver.init(problem, np.random.default_rng(0))
-        state.duals.means[:] = self.a
+        state.part.duals.means[:] = self.a
         state.w[:] = self.A * self.a
         solver.pass_(problem, state, 1.0, lambda: True)
-        mean = state.duals.means
+        mean = state.part.duals.means
         assert_allclose(state.w, self.A * mean, atol=1e-14)
         return mean.copy(), self.objective(self.a) - self.objective(mean)
 
@@ -226,13 +226,13 @@ class TestHotStart:
     def test_blocks_take_their_means_along(self, name):
         data = STRUCTURES[name].problem()
         state = self.solver.init(data, np.random.default_rng(0))
-        blocks, before = np.array([0, 2]), state.duals.means.copy()
-        taken = state.duals.take(blocks)
-        state.duals.means[:] = 0.0
-        state.duals.put(blocks, taken)
+        blocks, before = np.array([0, 2]), state.part.duals.means.copy()
+        taken = state.part.duals.take(blocks)
+        state.part.duals.means[:] = 0.0
+        state.part.duals.put(blocks, taken)
         for i in range(data.n_blocks):
-            part = slice(*state.duals.offsets[i : i + 2])
-            assert_array_equal(state.duals.means[part], before[part] * (i in blocks))
+            part = slice(*state.part.duals.offsets[i : i + 2])
+            assert_array_equal(state.part.duals.means[part], before[part] * (i in blocks))
 
 
 def test_resumed_is_uninterrupted(tmp_path):
@@ -309,7 +309,7 @@ def test_means_are_of_a_distribution_whatever_rounding_did(rng):
     state = PartialLinearization(0.1).init(problem, rng)
     best = solve_qp(*case.reference, np.ones(case.n_blocks), rtol=1e-7)[0]
     for _ in range(20):
-        state.duals.means[:] *= rng.uniform(0.0, 2.0, size=len(state.duals.means))
+        state.part.duals.means[:] *= rng.uniform(0.0, 2.0, size=len(state.part.duals.means))
         U = np.zeros(problem.data.size)
         state.dual_vector(U)
         assert problem.dual(state.loss_sum, U) <= best * (1.0 + 1e-9)

@@ -231,7 +231,7 @@ def test_dual_variables_that_are_taken_can_be_put(form, how):
     for state in states[:2]:  # the second one is elsewhere
         for _ in range(40 if state is states[0] else 3):
             solver.pass_(problem, state, 1.0, lambda: True)
-    full, other, empty = (state.duals for state in states)
+    full, other, empty = (state.part.duals for state in states)
     some = np.arange(0, case.n_blocks, 2)
     rest = np.setdiff1d(np.arange(case.n_blocks), some)
     other.put(rest, getattr(full, how)(rest))

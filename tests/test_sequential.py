@@ -23,6 +23,7 @@ from taut import (
 )
 from taut.data import Stream, write_shards
 from taut.duals.plane_steps import sampled_steps
+from taut.engines import turns
 from taut.errors import InvalidData
 from taut.sampling import Argmax
 from taut.solvers import (
@@ -31,7 +32,6 @@ from taut.solvers import (
     Perceptron,
     Subgradient,
     _sequential,
-    _turns,
 )
 from taut.solvers._sequential import Sequential
 from taut.solvers._visitors import ExactVisitor, Step
@@ -391,7 +391,7 @@ def test_how_a_pass_is_divided_changes_nothing(monkeypatch):
     case, n = filled("multiclass"), 150
     whole = run(StreamedProblem(case.structure, stream(case, 7, n)), Subgradient())
     monkeypatch.setattr(_sequential, "_SECONDS", -1.0)
-    monkeypatch.setattr(_turns, "_SECONDS_BETWEEN_QUESTIONS", 0.0)
+    monkeypatch.setattr(turns, "_SECONDS_BETWEEN_QUESTIONS", 0.0)
     divided = run(StreamedProblem(case.structure, stream(case, 7, n)), Subgradient())
     assert len(divided.history.records) > 10 * PASSES
     assert divided.certificate.passes == PASSES
@@ -456,7 +456,7 @@ def interrupted(problem, method, visits, monkeypatch, **options):
         return Sequential.pass_(solver, problem, state, stiffness, lambda: state.visits < visits)
 
     with monkeypatch.context() as patch:
-        patch.setattr(_turns, "_SECONDS_BETWEEN_QUESTIONS", 0.0)
+        patch.setattr(turns, "_SECONDS_BETWEEN_QUESTIONS", 0.0)
         patch.setattr(solver, "pass_", pass_)
         stop = [lambda record: record.oracle_calls >= visits]
         result = run(problem, solver, 10, callbacks=stop, **options)

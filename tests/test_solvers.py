@@ -12,8 +12,10 @@ from cases import REACH, SOLVERS, STRUCTURES, names, pairs
 from reference import dual, primal, solve_qp
 from taut import Problem, Status, solve
 from taut.duals.planes import LABEL_SIZE, N_PLANES, SLOT, TEXT
+from taut.engines import turns
+from taut.engines.naming import of_parts
 from taut.errors import InvalidData
-from taut.solvers import DualCoordinate, _turns
+from taut.solvers import DualCoordinate
 from taut.structures import Multiclass, Regression, Scalar
 
 # One structure for each form of the dual variables.
@@ -171,10 +173,9 @@ def sum_of_cuts(state):
 
 def kept_parts(state):
     """The blocks that an online solver keeps, segment by segment."""
-    for k in range(len(state)):
-        names = [name for name in state if name.startswith(f"segment.{k}.")]
-        if names:
-            yield {"w": state["w"]} | {name.split(".", 2)[2]: state[name] for name in names}
+    for own in of_parts(state).values():
+        if "ids" in own:
+            yield {"w": state["w"]} | own
 
 
 def truth_point(case, i):
@@ -428,10 +429,10 @@ def test_exact_steps_over_labels_of_several_integers():
 
 @pytest.mark.parametrize("structure", FORMS, indirect=True)
 def test_how_a_pass_is_divided_changes_nothing(structure, case, monkeypatch):
-    monkeypatch.setattr(_turns, "_SECONDS_BETWEEN_QUESTIONS", 0.0)
+    monkeypatch.setattr(turns, "_SECONDS_BETWEEN_QUESTIONS", 0.0)
     blocks = np.arange(150) % case.n_blocks  # the first 64 blocks of a pass are not divided
     divided = run(case.problem(blocks=blocks), max_iter=20)
-    monkeypatch.setattr(_turns, "_SECONDS_BETWEEN_QUESTIONS", 1e9)
+    monkeypatch.setattr(turns, "_SECONDS_BETWEEN_QUESTIONS", 1e9)
     whole = run(case.problem(blocks=blocks), max_iter=20)
     assert_array_equal(divided.history["dual"], whole.history["dual"])
     assert_array_equal(divided.w, whole.w)

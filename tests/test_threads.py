@@ -16,7 +16,8 @@ from reference import dual, graph_features, primal
 from taut import Problem, Status, solve
 from taut.duals import BlockDual, EnumeratedDual, base
 from taut.duals.planes import CAPACITY, LABEL_SIZE, N_PLANES, SLOT, SQUARE, TEXT, Planes
-from taut.solvers import DualCoordinate, _turns
+from taut.engines import turns
+from taut.solvers import DualCoordinate
 from taut.structures import Chain
 from test_solvers import assert_feasible, dual_point
 
@@ -60,7 +61,7 @@ def news_interval(request, monkeypatch):
 @pytest.fixture(autouse=True)
 def whole_passes(monkeypatch):
     """How long a visit takes, while others use the machine, does not decide about threads."""
-    monkeypatch.setattr(_turns, "_SECONDS_BETWEEN_QUESTIONS", 1e9)
+    monkeypatch.setattr(turns, "_SECONDS_BETWEEN_QUESTIONS", 1e9)
 
 
 @pytest.fixture

@@ -127,6 +127,11 @@ class Problem:
     """
 
     in_memory = True
+    #: Parts that blocks come in, 0 while it is not known; whether they can come in any order; and
+    #: whether more may come later, and none again.
+    n_parts: int = 1
+    random_access: bool = True
+    goes_on: bool = False
     #: Whether the blocks can be looked at again, as true bounds demand.
     repeatable = True
     _known: Belonging | None = None
@@ -224,6 +229,14 @@ class Problem:
         """A digest of the blocks' weights."""
         return digest_of(self.block_weight)
 
+    def known_weights(self) -> tuple[np.ndarray, bytes]:
+        """What can be compared with another C: the blocks' weights, and a digest of what is not."""
+        return self.block_weight, b""
+
+    def n_weighted(self) -> int:
+        """How many blocks have weight, by one reading where nothing else tells."""
+        return int(np.count_nonzero(self.block_weight))
+
     def primal(self, w: np.ndarray) -> float:
         """P(w), by one oracle call per block."""
         return self.primal_bound(self._scaled(w)).value
@@ -262,9 +275,15 @@ class Problem:
         """Hold a user's argmax at the final v against labels of many kinds."""
         return self.data.closing_audit(v, self.block_weight)
 
-    def bound(self) -> Generator[tuple[CompiledData | PythonData, np.ndarray]]:
-        """The blocks with their weights C_i, part by part; valid until the next is asked for."""
-        yield self.data, self.block_weight
+    def bound(
+        self, order: np.ndarray | None = None, start: int = 0
+    ) -> Generator[tuple[CompiledData | PythonData, np.ndarray]]:
+        """The blocks with their weights C_i, part by part; valid until the next is asked for.
+
+        In this order of the parts, without the first `start` ones, unless those do not come again.
+        """
+        if start == 0:
+            yield self.data, self.block_weight
 
     def dual(self, loss_sum: float, U: np.ndarray) -> float:
         """D of the dual variables whose summed losses and summed psi are given."""

@@ -12,11 +12,11 @@ import numpy as np
 from taut.binding import spot_check
 from taut.console.interrupts import closing_all
 from taut.console.progress import looks_on
+from taut.engines.naming import Arrays
 from taut.errors import InvalidData
 from taut.problem import OF_STRUCTURE, Belonging, Problem
 from taut.result import Result
 from taut.solvers import DualCoordinate, OnlineCache, Solver
-from taut.solvers.base import Arrays
 from taut.storage.digest import LEAVE_OUT, digest_of
 from taut.training.checkpoint import Checkpoint, CheckpointFile, Fingerprint
 from taut.training.loop import DIGEST, Callback, Run

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import replace
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from taut.binding import CompiledData, Findings, PythonData, Room, bind
-from taut.data.chunks import Chunk
+from taut.data.chunks import Chunk, place_of
 from taut.data.held import Held, as_chunk
 from taut.data.source import Source
 from taut.errors import InvalidData
@@ -22,8 +23,8 @@ from taut.structures.base import CompiledStructure, Structure
 Recode = Callable[[Chunk], Chunk]
 
 
-class Part(NamedTuple):
-    """Some blocks with the oracles bound to them, and their weights C_i."""
+class BoundChunk(NamedTuple):
+    """Some blocks as they were read, the oracles bound to them, and their weights C_i."""
 
     chunk: Chunk
     data: CompiledData | PythonData
@@ -93,6 +94,7 @@ class StreamedProblem(Problem):
         self.room = Room()  # chunks are worked on one after the other
         self.answers: dict[int, Any] = {}  # of users' structures, by chunk
         self.repeatable = source.repeatable
+        self.random_access, self.goes_on = source.random_access, source.goes_on
         # One block tells the shape of w and of the prior.
         self.data = self.bind(source.head.take([0])).data
         self.regularizer = self.data.prior
@@ -114,6 +116,11 @@ class StreamedProblem(Problem):
 
     def _set_factor(self, C: float) -> None:
         self.C = C
+
+    @property
+    def n_parts(self) -> int:  # type: ignore[override]
+        """Number of chunks; 0 while it is not known."""
+        return self.source.n_chunks or 0
 
     @property
     def n_blocks(self) -> int:
@@ -144,32 +151,66 @@ class StreamedProblem(Problem):
         head = self.bind(self.source.head).weight
         return digest_of(self.C, self.source.digest, self.recoding, head)
 
-    def bind(self, chunk: Chunk) -> Part:
+    def known_weights(self) -> tuple[np.ndarray, bytes]:
+        """C alone, and a digest of the weights without it."""
+        return np.array([self.C]), self.with_factor(1.0).weight_digest
+
+    def n_weighted(self) -> int:
+        """How many blocks have weight, by one reading where nothing else tells."""
+        if self.n_blocks and self.recode(self.source.head).sample_weight is None:
+            return self.n_blocks
+        total = 0
+        with closing(self.source.chunks()) as chunks:
+            for chunk in chunks:
+                weight = self.recode(chunk).sample_weight
+                total += chunk.n_blocks if weight is None else int(np.count_nonzero(weight))
+        return total
+
+    def bind(self, chunk: Chunk) -> BoundChunk:
         """A chunk with oracles and weights."""
-        chunk = self.recode(chunk)
-        X = examples_for(self.structure, chunk)
-        data = bind(self.structure, X, chunk.y, self.regularizer, self.room)
-        weight = np.ones(chunk.n_blocks) if chunk.sample_weight is None else chunk.sample_weight
+        own = self.recode(chunk)
+        X = examples_for(self.structure, own)
+        data = bind(self.structure, X, own.y, self.regularizer, self.room)
+        weight = np.ones(own.n_blocks) if own.sample_weight is None else own.sample_weight
         weight = self.C * weight
         check_block_weight(weight)
-        return Part(chunk, data, weight)
+        return BoundChunk(chunk, data, weight)
 
-    def parts(self, order: np.ndarray | None = None) -> Generator[tuple[Chunk, Part]]:
-        """Chunks as they are read, and bound; valid until the next one is asked for."""
-        chunks = self.source.chunks(order)
-        try:
-            for chunk in chunks:
-                part = self.bind(chunk)
-                part.data.remember(self.answers, chunk.number)
-                yield chunk, part
-        finally:
-            chunks.close()
+    def take(self, bound: BoundChunk, which: np.ndarray) -> BoundChunk:
+        """A copy of some blocks, which are not encoded again where the structure can take them.
 
-    def bound(self) -> Generator[tuple[CompiledData | PythonData, np.ndarray]]:
+        Arrays that the chunk and the oracles have in common are so in the copy.
+        """
+        data = bound.data.take(which)
+        if data is None:
+            return self.bind(bound.chunk.take(which))
+        pairs = zip(bound.data.arrays(), data.arrays(), strict=True)
+        copies = {place_of(old): new for old, new in pairs}
+        return BoundChunk(bound.chunk.take(which, copies), data, bound.weight[which])
+
+    def bound_chunks(
+        self, order: np.ndarray | None = None, start: int = 0
+    ) -> Generator[BoundChunk]:
+        """Chunks as they are read, and bound; valid until the next one is asked for.
+
+        Without the first `start` ones, unless those do not come again.
+        """
+        if order is not None:
+            order = order[start:]
+        skipped = 0 if self.goes_on or order is not None else start
+        with closing(self.source.chunks(order)) as chunks:
+            for chunk in itertools.islice(chunks, skipped, None):
+                bound = self.bind(chunk)
+                bound.data.remember(self.answers, chunk.number)
+                yield bound
+
+    def bound(
+        self, order: np.ndarray | None = None, start: int = 0
+    ) -> Generator[tuple[CompiledData | PythonData, np.ndarray]]:
         """The blocks with their weights C_i, as they are read."""
-        with closing(self.parts()) as parts:
-            for _chunk, part in parts:
-                yield part.data, part.weight
+        with closing(self.bound_chunks(order, start)) as chunks:
+            for _chunk, data, weight in chunks:
+                yield data, weight
 
     def closing_audit(self, v: np.ndarray) -> Findings:
         """The same with the blocks of the first chunk."""
@@ -183,6 +224,6 @@ class StreamedProblem(Problem):
     def n_changed(self, other: StreamedProblem) -> int:
         """Blocks whose truth is another in a problem of the same source, by one reading."""
         total = 0
-        for chunk, part in self.parts():
-            total += part.data.n_changed(other.bind(chunk).data)
+        for chunk, data, _weight in self.bound_chunks():
+            total += data.n_changed(other.bind(chunk).data)
         return total

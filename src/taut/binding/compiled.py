@@ -158,6 +158,13 @@ class CompiledData:
         """The same without the prior, for `own_space`."""
         return specialise(make, self.own_oracles, self.structure.allocates, bounded)
 
+    def take(self, which: np.ndarray) -> CompiledData | None:
+        """A copy of some blocks alone; None where they have to be encoded again."""
+        blocks = self.structure.take(self.blocks, which) if self.structure.can_take else None
+        if blocks is None:
+            return None
+        return CompiledData(self.structure, blocks, self.prior, self.room)
+
     def arrays(self) -> Iterator[np.ndarray]:
         """All arrays of the data."""
         shared = self.own_space is self.blocks.data

@@ -82,6 +82,9 @@ class PythonData:
 
     unpad = pad
 
+    def take(self, which: np.ndarray) -> None:
+        """Nothing: examples are bound again."""
+
     def arrays(self) -> Iterator[np.ndarray]:
         """The features of the truths."""
         for i in range(self.n_blocks):

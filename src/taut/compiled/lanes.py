@@ -40,6 +40,13 @@ def aligned_zeros(size: int, dtype: np.dtype | type) -> np.ndarray:
     return space[start : start + size * np.dtype(dtype).itemsize].view(dtype)
 
 
+def aligned_copy(vector: np.ndarray, dtype: np.dtype | type | None = None) -> np.ndarray:
+    """The same, of another type if one is given, where a cache line begins."""
+    copy = aligned_zeros(len(vector), vector.dtype if dtype is None else dtype)
+    copy[:] = vector
+    return copy
+
+
 class Lanes(types.Type):
     """Numba's type of some registers of numbers of one type."""
 

@@ -434,3 +434,17 @@ def ranges(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 def show(value: Any) -> str:
     """A value as it is typed: numpy scalars without their wrapping."""
     return repr(value.item() if isinstance(value, np.generic) else value)
+
+
+def take_runs(offsets: np.ndarray, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Positions of the members of some runs, and the offsets of these runs alone."""
+    sizes = np.diff(offsets)[which]
+    return ranges(offsets[which], sizes), offsets_of(sizes)
+
+
+def take_rows(rows: tuple[np.ndarray, ...], which: np.ndarray) -> tuple[np.ndarray, ...]:
+    """A copy of some rows of a dense matrix, `(X,)`, or of CSR, `(data, indices, indptr)`."""
+    if len(rows) == 1:
+        return (np.take(rows[0], which, axis=0),)
+    members, indptr = take_runs(rows[2], which)
+    return rows[0][members], rows[1][members], indptr

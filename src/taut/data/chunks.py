@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -12,13 +12,15 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from taut.data.arrays import Checked, Matrix, offsets_of
+from taut.data.arrays import Checked, Matrix, offsets_of, take_rows, take_runs
 from taut.data.memory import size_of
 from taut.errors import InvalidData
 from taut.storage.digest import Digest
 from taut.storage.stored import Stored, check, check_size, require
 
 __all__ = ["Chunk", "as_csr", "check_columns", "concatenate", "from_columns", "stack"]
+
+Place = tuple[int, int, str]
 
 _POINTERS = ("indptr", "offsets")
 _COLUMNS = ("X", "data", "indices", *_POINTERS, "y", "sample_weight", "margin")
@@ -102,29 +104,44 @@ class Chunk:
             found[name] = getattr(self, name)
         return {name: value for name, value in found.items() if isinstance(value, np.ndarray)}
 
-    def take(self, blocks: ArrayLike) -> Chunk:
+    def take(self, blocks: ArrayLike, copies: Mapping[Place, np.ndarray] | None = None) -> Chunk:
         """Copy some blocks.
 
         Parameters
         ----------
         blocks : array-like of int
             Positions within the chunk, in any order.
+        copies : dict of arrays, optional
+            Copies that are there already, by `place_of` of what was copied: they are shared.
 
         Returns
         -------
         Chunk
             With arrays of its own and ``first`` -1.
         """
-        which = np.asarray(blocks, dtype=np.int64)
-        rows = which if self.offsets is None else _spread(self.offsets, which)
-        y: Any = None
-        if self.y is not None:
-            y = _pick(self.y, rows if len(self.y) == self._n_rows else which)
+        which, copies = np.asarray(blocks, dtype=np.int64), copies or {}
+        rows, offsets = which, None
+        if self.offsets is not None:
+            rows, offsets = take_runs(self.offsets, which)
+            offsets = copies.get(place_of(self.offsets), offsets)
+        X: Any = self.X
+        if isinstance(X, list):
+            X = _pick(X, rows)
+        else:
+            own = (X.data, X.indices, X.indptr) if sp.issparse(X) else (X,)
+            known = [copies[place] for place in map(place_of, own) if place in copies]
+            first, *others = known if len(known) == len(own) else take_rows(own, rows)
+            X = as_csr(first, others[0], others[1], X.shape[1]) if others else first
+        y: Any = self.y
+        if isinstance(y, np.ndarray) and place_of(y) in copies:
+            y = copies[place_of(y)]
+        elif y is not None:
+            y = _pick(y, rows if len(y) == self._n_rows else which)
         return Chunk(
             self.number,
             -1,
-            _pick(self.X, rows),
-            None if self.offsets is None else offsets_of(np.diff(self.offsets)[which]),
+            X,
+            offsets,
             y,
             None if self.sample_weight is None else self.sample_weight[which],
             None if self.margin is None else self.margin[which],
@@ -324,19 +341,10 @@ def as_csr(
     return X
 
 
-def _spread(pointers: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    """Positions of all members of some groups."""
-    starts = pointers[groups]
-    lengths = pointers[groups + 1] - starts
-    ends = offsets_of(lengths)
-    return np.repeat(starts - ends[:-1], lengths) + np.arange(ends[-1])
-
-
 def _pick(values: Any, places: np.ndarray) -> Any:
-    if isinstance(values, list):
-        return [values[i] for i in places]
-    if not sp.issparse(values):
-        return np.take(values, places, axis=0)
-    members = _spread(values.indptr, places)
-    indptr = offsets_of(np.diff(values.indptr)[places])
-    return as_csr(values.data[members], values.indices[members], indptr, values.shape[1])
+    return [values[i] for i in places] if isinstance(values, list) else values[places]
+
+
+def place_of(array: np.ndarray) -> tuple[int, int, str]:
+    """Where its items are, how many bytes they take, and their type."""
+    return array.ctypes.data, array.nbytes, array.dtype.str

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from taut.compiled.jit import helper, view
-from taut.compiled.lanes import aligned_zeros
+from taut.compiled.lanes import aligned_copy, aligned_zeros
 from taut.spaces.labels import adding_of
 
 
@@ -49,17 +49,13 @@ def together(w: np.ndarray, n_threads: int, interval: int) -> list[Worker]:
     moves = aligned_zeros(n_threads * len(w), w.dtype).reshape(n_threads, -1)
     nothing = np.empty((n_threads, 0), dtype=w.dtype)
     return [
-        Worker(_copy(w), nothing[k], _copy(w), moves, np.zeros_like(moves), k, interval)
+        Worker(
+            aligned_copy(w), nothing[k], aligned_copy(w), moves, np.zeros_like(moves), k, interval
+        )
         if interval
         else Worker(w, moves[k], nothing[k], moves, nothing, k, interval)
         for k in range(n_threads)
     ]
-
-
-def _copy(w: np.ndarray) -> np.ndarray:
-    copy = aligned_zeros(len(w), w.dtype)
-    copy[:] = w
-    return copy
 
 
 def collect(w: np.ndarray, before: np.ndarray, workers: list[Worker]) -> None:

@@ -1,6 +1,7 @@
 """How to optimise: each solver is one file here, or in `baselines`, and one line below."""
 
-from taut.solvers.base import Candidate, DualState, PassEvent, PassReport, Solver
+from taut.engines.base import DualState
+from taut.solvers.base import Candidate, PassEvent, PassReport, Solver
 from taut.solvers.baselines.hard_negatives import HardNegatives
 from taut.solvers.baselines.n_slack import NSlack
 from taut.solvers.baselines.one_slack import OneSlack

@@ -23,17 +23,16 @@ import math
 import time
 from abc import abstractmethod
 from collections.abc import Generator
-from contextlib import closing
 from typing import ClassVar
 
 import numpy as np
 
 from taut.binding import CompiledData, PythonData
 from taut.compiled.lanes import aligned_zeros
+from taut.engines.turns import KeepGoing, shuffle
 from taut.problem import Problem
 from taut.sampling import Argmax, Sampler
 from taut.solvers._sequential_state import PartData, SequentialState, Turn
-from taut.solvers._turns import shuffle
 from taut.solvers._visitors import (
     HINGE,
     STEPS,
@@ -44,8 +43,7 @@ from taut.solvers._visitors import (
     Visitor,
     mixed,
 )
-from taut.solvers.base import Candidate, KeepGoing, PassEvent, PassReport, Solver
-from taut.streamed import StreamedProblem
+from taut.solvers.base import Candidate, PassEvent, PassReport, Solver
 
 _SECONDS = 1.0  # of visits without a report
 _GROUP = 0.01  # of the visits so far, in which s stands still
@@ -104,7 +102,7 @@ class Sequential(Solver[SequentialState]):
         if self.step.uses_gram and isinstance(data, CompiledData) and not data.lifts:
             state.scratch = aligned_zeros(data.size, np.float64)
         if self.fades and problem.repeatable:
-            state.n = _n_weighted(problem)
+            state.n = problem.n_weighted()
         return state
 
     def pass_(
@@ -153,22 +151,12 @@ class Sequential(Solver[SequentialState]):
 
     def _parts(self, state: SequentialState) -> Generator[PartData]:
         """The parts of this pass that are still to be visited, the one at hand included."""
-        problem = state.problem
-        if not isinstance(problem, StreamedProblem):
-            if state.number == 0:
-                yield problem.data, problem.block_weight
-            return
-        source, order = problem.source, None
-        if source.random_access:
-            order = np.arange(source.n_chunks or 0)
+        problem, order = state.problem, None
+        if problem.random_access:
+            order = np.arange(problem.n_parts)
             if self.shuffle:
                 shuffle(order, np.uint64(state.seed))
-            order = order[state.number :]
-        with closing(problem.parts(order)) as parts:
-            for _ in range(0 if source.goes_on or order is not None else state.number):
-                next(parts)
-            for _chunk, part in parts:
-                yield part.data, part.weight
+        return problem.bound(order, state.number)
 
     def _visit(self, state: SequentialState) -> None:
         """Visit as many blocks as the pace, the group and the part allow."""
@@ -238,18 +226,3 @@ class Sequential(Solver[SequentialState]):
         if t == 0 or not self.averaging:
             return None
         return state.averaged(2.0 * (state.n or t) / (t * (t + 1.0)) if self.fades else 1.0 / t)
-
-
-def _n_weighted(problem: Problem) -> int:
-    """How many blocks have weight, by one reading where nothing else tells."""
-    if not isinstance(problem, StreamedProblem):
-        return int(np.count_nonzero(problem.block_weight))
-    source = problem.source
-    if problem.n_blocks and problem.recode(source.head).sample_weight is None:
-        return problem.n_blocks
-    total = 0
-    with closing(source.chunks()) as chunks:
-        for chunk in chunks:
-            weight = problem.recode(chunk).sample_weight
-            total += chunk.n_blocks if weight is None else int(np.count_nonzero(weight))
-    return total

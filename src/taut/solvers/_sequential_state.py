@@ -10,13 +10,12 @@ import numpy as np
 from taut.binding import CompiledData, PythonData
 from taut.compiled.jit import kernel
 from taut.compiled.lanes import aligned_zeros
+from taut.engines.base import DualState
+from taut.engines.turns import Pace
 from taut.errors import InvalidData
 from taut.problem import Problem
-from taut.solvers._turns import Pace
 from taut.solvers._visitors import LOSS, Visitor
-from taut.solvers.base import DualState
 from taut.storage.stored import Stored, check, require
-from taut.streamed import StreamedProblem
 
 _ROUNDING = 1e-9
 _COUNTS = ("visits", "first", "passes", "group", "seed", "number", "done")
@@ -117,7 +116,7 @@ class SequentialState(DualState):
         reader, self.reader = self.reader, None
         if reader is not None:
             reader.close()
-        if not _goes_on(self.problem):
+        if not self.problem.goes_on:
             self.turn = None
 
     # The dual point
@@ -231,8 +230,3 @@ class SequentialState(DualState):
         if not same_weights:
             self.shrink(self.problem.C / C)
         self.appraise()
-
-
-def _goes_on(problem: Problem) -> bool:
-    """Whether blocks come in that do not come again."""
-    return isinstance(problem, StreamedProblem) and problem.source.goes_on

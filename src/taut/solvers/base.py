@@ -6,17 +6,16 @@ The loop around it, stopping, certificates, logging and checkpoints are in `taut
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 
+from taut.engines.base import DualState
+from taut.engines.turns import KeepGoing
+from taut.errors import InvalidData
 from taut.problem import Problem
-
-KeepGoing = Callable[[], bool]
-Arrays = dict[str, np.ndarray]
 
 
 class PassEvent(Enum):
@@ -113,70 +112,6 @@ class PassReport:
     candidate: Candidate | None = None
 
 
-class DualState(ABC):
-    """A feasible dual point with its w; solvers subclass it.
-
-    The loop places w before the first pass and may move it between passes
-    (`taut.training.centre`), so solvers must take w as it is. With a prior or bounds it is the v of
-    `taut.spaces.quadratic`.
-    """
-
-    w: np.ndarray
-    #: The loop's last estimate of the primal, and how much of the gap is due to the centre.
-    primal: float = 0.0
-    excess: float = 0.0
-    #: The relative gap, as passes estimate it, that the run is to reach.
-    tol: float = 0.0
-    #: Whether the first dual point is a = 0, with U = 0.
-    at_zero: bool = True
-    #: Whether w is where the dual vector and the centre put it; some methods move w by rules of
-    #: their own, and have a dual point beside it. Their `recentring` is 0.
-    follows: bool = True
-
-    @property
-    @abstractmethod
-    def loss_sum(self) -> float:
-        """Sum of a loss: the dual's linear term, as the passes have added it up."""
-
-    @abstractmethod
-    def dual_vector(self, U: np.ndarray) -> None:
-        """U = sum_iy a_iy psi_i(y), of float64, computed afresh from the dual variables."""
-
-    def dual_value(self, conjugate: float) -> float:
-        """D, where `conjugate` is g* of the dual vector that w belongs to."""
-        return self.loss_sum - conjugate
-
-    @property
-    def outcome(self) -> np.ndarray:
-        """What a run ends with where nothing can be verified, because the data are gone: w."""
-        return self.w
-
-    def wake(self) -> None:
-        """The gap that the passes reported was too small: look at all blocks in the next one."""
-
-    def widen(self) -> None:
-        """Go on with w in float64, where single precision is not enough."""
-
-    def close(self) -> None:
-        """The run is over, for now: let go of what is open."""
-
-    @abstractmethod
-    def curvature(self) -> float:
-        """Mean over the blocks of C_i |psi_i|^2, from which the centre's strength is guessed."""
-
-    @abstractmethod
-    def arrays(self) -> Arrays:
-        """Everything that is needed to go on, as named arrays."""
-
-    @abstractmethod
-    def restore(self, arrays: Arrays) -> None:
-        """Go on from `arrays`, exactly."""
-
-    @abstractmethod
-    def hot_start(self, arrays: Arrays, same_weights: bool) -> None:
-        """Take the dual point of another solve of the same blocks, scaled to these weights."""
-
-
 State = TypeVar("State", bound=DualState)
 
 
@@ -191,11 +126,22 @@ class Solver(ABC, Generic[State]):
     can_be_fed : bool
         Whether it goes on with data that come in later and are gone afterwards, as of
         `partial_fit`.
+    takes_chunks : bool
+        Whether it works on data that are read chunk by chunk.
     """
 
     name: ClassVar[str]
     can_be_fed: ClassVar[bool] = False
+    takes_chunks: ClassVar[bool] = True
     recentring: float | str = 0.0
+
+    def check(self, problem: Problem) -> None:
+        """Refuse a problem whose data come in a way that this solver does not take."""
+        if not (self.takes_chunks or problem.in_memory):
+            raise InvalidData(
+                f"{self.name} needs all data in memory, and these are read part by part: use "
+                "solver='online_cache', or load them if they fit"
+            )
 
     @abstractmethod
     def init(self, problem: Problem, rng: np.random.Generator) -> State:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from taut.binding import CompiledData, PythonData
-from taut.compiled.lanes import aligned_zeros
 from taut.duals import (
     BlockDual,
     EnumeratedDual,
@@ -17,12 +16,8 @@ from taut.duals import (
     PythonDual,
 )
 from taut.duals.plane_steps import sampled_steps
-from taut.problem import Problem
 from taut.solvers._block_ascent import BlockAscent
-from taut.solvers._chunked import ChunkedState
 from taut.solvers._several_labels import SeveralLabels
-from taut.solvers.base import KeepGoing, PassReport
-from taut.streamed import StreamedProblem
 
 
 @dataclass
@@ -80,6 +75,7 @@ class MultiSample(SeveralLabels, BlockAscent):
     """
 
     name: ClassVar[str] = "multi_sample"
+    takes_chunks: ClassVar[bool] = True
 
     _: KW_ONLY
     shuffle: bool = True
@@ -103,19 +99,3 @@ class MultiSample(SeveralLabels, BlockAscent):
         return LabelledDual(
             data, weight, n_jobs, sampled_steps, count + 1, sampler=sampler, n_samples=count
         )
-
-    def init(self, problem: Problem, rng: np.random.Generator) -> Any:
-        """All weight on the truths; by chunk, where data are read chunk by chunk."""
-        if problem.in_memory:
-            return super().init(problem, rng)
-        streamed = StreamedProblem.of(problem)
-        w = aligned_zeros(streamed.data.size, streamed.data.dtype)
-        return ChunkedState(streamed, self, w, rng)
-
-    def pass_(
-        self, problem: Problem, state: Any, stiffness: float, keep_going: KeepGoing
-    ) -> PassReport:
-        """One visit of each block; of a source, by one reading."""
-        if problem.in_memory:
-            return super().pass_(problem, state, stiffness, keep_going)
-        return state.go_through(stiffness, keep_going)

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Generator
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from taut.checks import check_number
-from taut.compiled.lanes import aligned_zeros
-from taut.data.chunks import Chunk
 from taut.data.memory import as_bytes, return_large_arrays
+from taut.engines.budget import Budget
+from taut.engines.cache import Cache
+from taut.engines.part import Reply
+from taut.engines.turns import KeepGoing
 from taut.errors import InvalidData
 from taut.problem import Problem
-from taut.solvers._block_ascent import draw_seed
-from taut.solvers._budget import Budget
-from taut.solvers._cache import CacheState
-from taut.solvers.base import Candidate, KeepGoing, PassEvent, PassReport, Solver
+from taut.solvers.base import Candidate, PassEvent, PassReport, Solver
 from taut.solvers.dual_coordinate import DualCoordinate
-from taut.streamed import Part, StreamedProblem
+from taut.streamed import StreamedProblem
 
 _SECONDS = 1.0  # of exploring without a report
 _SETTLED = 0.2  # of `online_gap`: to what the cache is optimised within a pass
-_SLICE = 256  # blocks of one segment that are visited in a row
 _PATIENCE = 40  # rounds without gain, after which the cache is as good as it gets
 _PART = 0.1  # of what exploring found in a pass, to which the cache is optimised at its end
 _ENOUGH = 0.3  # of the gap that is asked for, below which that is no better
@@ -34,7 +31,7 @@ _FREED = 0.2  # share of the budget that is freed when it is reached
 
 
 @dataclass
-class OnlineCache(Solver[CacheState]):
+class OnlineCache(Solver[Cache]):
     """Dual coordinate ascent with a cache of support vectors (Ramanan, Algorithm 2).
 
     Problem: max_a sum_iy a_iy loss_i(y) - 1/2 |sum_iy a_iy psi_i(y)|^2, a >= 0, sum_y a_iy <= C_i.
@@ -112,18 +109,17 @@ class OnlineCache(Solver[CacheState]):
         if not 0.0 <= self.reach < math.inf:
             raise InvalidData(f"reach = {self.reach}: it must be 0 or more, and finite")
 
-    def init(self, problem: Problem, rng: np.random.Generator) -> CacheState:
+    def init(self, problem: Problem, rng: np.random.Generator) -> Cache:
         """An empty cache."""
         return_large_arrays()
         streamed = StreamedProblem.of(problem)
-        w = aligned_zeros(streamed.data.size, streamed.data.dtype)
-        state = CacheState(streamed, DualCoordinate(), w, rng, as_bytes(self.memory))
+        state = Cache(streamed, DualCoordinate(), rng, as_bytes(self.memory))
         if state.cache_bytes <= 0:
             budget = state.budget
             raise InvalidData(
-                f"memory = {self.memory!r} does not hold the vectors of {w.size} weights "
-                f"({budget.vectors(w.dtype)} bytes) and the buffers for reading: give at least "
-                f"{budget.least} bytes, {budget.duals} of which are for dual variables"
+                f"memory = {self.memory!r} does not hold the vectors of {state.w.size} weights "
+                f"({budget.vectors(state.w.dtype)} bytes) and the buffers for reading: give at "
+                f"least {budget.least} bytes, {budget.duals} of which are for dual variables"
             )
         return state
 
@@ -162,52 +158,28 @@ class OnlineCache(Solver[CacheState]):
         return Budget(StreamedProblem.of(problem), DualCoordinate()).least
 
     def pass_(
-        self, problem: Problem, state: CacheState, stiffness: float, keep_going: KeepGoing
+        self, problem: Problem, state: Cache, stiffness: float, keep_going: KeepGoing
     ) -> PassReport:
         """A part of a pass: some chunks explored, or one round of optimising the cache."""
         if state.ended and not state.optimising:
-            self._begin(state)
+            state.begin_pass()
         if state.optimising:
             return self._optimise(state, stiffness, keep_going)
         return self._explore(state, stiffness, keep_going)
 
-    def _begin(self, state: CacheState) -> None:
-        """Begin another pass over the stream."""
-        state.passes += 1
-        state.position, state.explored_in_pass, state.ended, state.n_left = 0, 0.0, False, 0
-        state.order = np.empty(0, dtype=np.int64)
-
-    def _reader(self, state: CacheState) -> Generator[tuple[Chunk, Part]]:
-        """The chunks of this pass that are still to be explored."""
-        if state.reader is None:
-            source = state.problem.source
-            if self.shuffle and source.random_access and len(state.order) == 0:
-                state.order = state.rng.permutation(source.n_chunks or 0)
-            order = state.order[state.position :] if len(state.order) else None
-            state.reader = state.problem.parts(order)
-            for _ in range(0 if source.goes_on or order is not None else state.position):
-                next(state.reader)
-        return state.reader
-
-    def _explore(self, state: CacheState, stiffness: float, keep_going: KeepGoing) -> PassReport:
+    def _explore(self, state: Cache, stiffness: float, keep_going: KeepGoing) -> PassReport:
         """Visit blocks that are not in the cache, until there is enough to optimise."""
-        began, movement, calls, event = time.perf_counter(), 0.0, 0, PassEvent.EXPLORED
+        began, event, replies = time.perf_counter(), PassEvent.EXPLORED, list[Reply]()
         if state.scale < 0.0:  # once: the clock must not decide when the cache is optimised
             state.scale = abs(state.primal)
-        reader = self._reader(state)
         while True:
-            found = next(reader, None)
-            if found is None:
-                state.reader, state.ended, state.optimising = None, True, True
+            bound = state.read(self.shuffle)
+            if bound is None:
+                state.optimising = True
                 break
-            chunk, part = found
-            fresh = state.waken(chunk, part)
-            report = state.ascent.pass_(state.problem, fresh, stiffness, keep_going)
-            movement, calls = movement + report.movement, calls + report.oracle_calls
-            state.explored_chunk(
-                float(fresh.gap[np.isfinite(fresh.gap)].sum()), report.oracle_calls
-            )
-            state.keep(chunk, fresh, self._reach(state))
+            part = state.waken(bound)
+            replies.append(state.explore(part, stiffness, keep_going))
+            state.keep(bound, part, self._reach(state))
             state.position += 1
             if not self._fit_into_memory(state):
                 event = PassEvent.OUT_OF_MEMORY
@@ -220,40 +192,17 @@ class OnlineCache(Solver[CacheState]):
         if state.optimising:
             state.merge_small()
             state.begin_rounds()
-        return PassReport(state.cached_gap, movement, calls, event)
+        total = Reply.total(replies)
+        return PassReport(state.cached_gap, total.movement, total.calls, event)
 
-    def _optimise(self, state: CacheState, stiffness: float, keep_going: KeepGoing) -> PassReport:
-        """One pass over the cache; whether there is another depends on the gap that it finds."""
-        states = [segment.state for segment in state.segments]
-        sweeps = [state.ascent.begin(inner, draw_seed(state.rng)) for inner in states]
-        # All segments at once, a slice of one after a slice of another: one after the other, each
-        # would draw w to what suits it best, and the last one would have its way.
-        slices = [
-            (k, start) for k, s in enumerate(sweeps) for start in range(0, len(s.order), _SLICE)
-        ]
-        visited, whole = [0] * len(states), True
-        free = state.cache_bytes - state.nbytes
-        for q in state.rng.permutation(len(slices)):
-            k, _ = slices[q]
-            part = sweeps[k].order[visited[k] : visited[k] + _SLICE]
-            free += states[k].duals.nbytes
-            states[k].visit(part, sweeps[k], stiffness)
-            free -= states[k].duals.nbytes
-            visited[k] += len(part)
-            whole = keep_going() and free >= 0  # planes that were found may have outgrown it
-            if not whole:
-                break
-        ends = zip(states, sweeps, visited, strict=True)
-        reports = [state.ascent.end(*end) for end in ends]
-        del states, sweeps
-        movement = sum(report.movement for report in reports)
-        calls = sum(report.oracle_calls for report in reports)
-        complete = all(report.event.complete for report in reports)
-        gap = state.cached_gap
+    def _optimise(self, state: Cache, stiffness: float, keep_going: KeepGoing) -> PassReport:
+        """One sweep over the cache; whether there is another depends on the gap that it finds."""
+        reply = state.sweep(stiffness, keep_going)
+        gap = reply.gap
         state.end_round(gap + state.excess)
-        settled = complete and gap + state.excess <= self._target(state)
+        settled = reply.complete and gap + state.excess <= self._target(state)
         stuck = not settled and (state.waited >= _PATIENCE or state.rounds >= self.max_rounds)
-        done = whole and (settled or stuck or not state.segments)
+        done = reply.whole and (settled or stuck or not state.segments)
         if done:
             state.optimising, state.explored, state.scale = False, 0.0, -1.0
             state.forget_useless(self._reach(state), _IDLE)
@@ -267,9 +216,9 @@ class OnlineCache(Solver[CacheState]):
         else:
             event = PassEvent.COMPLETE if over else PassEvent.PART
         average = Candidate(restarts=state.rounds == 1) if state.ended else None
-        return PassReport(gap, movement, calls, event, average)
+        return PassReport(gap, reply.movement, reply.calls, event, average)
 
-    def _target(self, state: CacheState) -> float:
+    def _target(self, state: Cache) -> float:
         """The gap at which the cache is settled."""
         scale = max(abs(state.primal), abs(state.loss_sum))
         if not state.ended:
@@ -277,13 +226,13 @@ class OnlineCache(Solver[CacheState]):
         wanted = min(self.cache_gap * scale, _PART * state.explored_in_pass)
         return max(wanted, _ENOUGH * state.tol * scale)
 
-    def _reach(self, state: CacheState) -> float:
+    def _reach(self, state: Cache) -> float:
         """How near to a violation a kept block must be; when it is full, only weight counts."""
         filled = 2.0 * state.nbytes / max(state.cache_bytes, 1)
         return self.reach * max(1.0 / max(filled, 1e-6) - 1.0, 0.0)
 
     @staticmethod
-    def _fit_into_memory(state: CacheState) -> bool:
+    def _fit_into_memory(state: Cache) -> bool:
         """Drop features until the rest fits; False if the dual variables alone do not."""
         allowed = state.cache_bytes
         if state.nbytes > allowed:

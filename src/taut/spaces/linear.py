@@ -42,6 +42,7 @@ from taut.compiled.rows import (
     row_times,
     squared_norms,
 )
+from taut.data.arrays import ranges, take_rows, take_runs
 from taut.errors import InvalidStructure
 from taut.spaces.quadratic import Quadratic
 from taut.spaces.scaling import act
@@ -330,6 +331,13 @@ class Features(ABC):
     def take(self, blocks: np.ndarray) -> Features:
         """The features of these blocks, which may be there several times."""
 
+    def compacted(self, blocks: np.ndarray, offsets: np.ndarray | None = None) -> Features:
+        """The features of these blocks, which hold nothing of others where that is possible.
+
+        Block i has the rows from offsets[i] to offsets[i + 1]; row i where there are no offsets.
+        """
+        return self.take(blocks)
+
     def quadratic(self, prior: Any) -> Quadratic:
         """The regulariser of points."""
         return prior.quadratic(self.pad)
@@ -431,13 +439,11 @@ class RowFeatures(Features):
                 "w: append a constant column to X instead of the bias"
             )
         rows = as_rows(X) if rows is None else rows
-        self.rows = rows
         norms = squared_norms(rows) + float(bias) ** 2
         if places is None and tail[0] > 0:
             # Blocks of one row as blocks of some: those alone have a tail.
             places = np.column_stack([np.arange(len(norms)), np.arange(1, len(norms) + 1)])
             overlaps = norms
-        self.places = places
         self.dtype = X.dtype.type
         self.columns = columns
         self.stride = stride_of(columns, self.dtype) if many else 1
@@ -445,12 +451,24 @@ class RowFeatures(Features):
         self.tail = tail
         self._tail_stride = stride_of(tail[1], self.dtype) if tail[1] > 1 else 1
         self.n_features = self.n_rows * columns + tail[0] * tail[1]
-        tail_size = stride_of(tail[0] * self._tail_stride, self.dtype)
-        self.size = self.n_rows * self.stride + tail_size
-        self.lifts = overlaps is not None or places is None
+        self.bias = float(bias)
+        self.size = self.n_rows * self.stride + stride_of(tail[0] * self._tail_stride, self.dtype)
+        self._lay_out(rows, norms, places, overlaps)
+
+    def _lay_out(
+        self,
+        rows: Rows,
+        norms: np.ndarray,
+        places: np.ndarray | None,
+        overlaps: np.ndarray | None,
+    ) -> None:
+        """Have these rows, whose blocks are at these places, with these inner products."""
+        self.rows = rows
+        self.places = places
         #: |(x, bias)|^2 of each row.
         self.norms = norms
-        bias = float(bias)
+        self.lifts = overlaps is not None or places is None
+        many, bias = self.columns > 1 or self.tail[0] > 0, self.bias
         if places is None:
             self.n_potentials = self.stride
             self.reads = self.stride * rows[0].size // max(n_rows(rows), 1)
@@ -459,6 +477,7 @@ class RowFeatures(Features):
                 self._view = OneRowColumns(rows, bias, self.stride, self.norms)
             return
         lengths = places[:, 1] - places[:, 0]
+        tail_size = self.size - self.n_rows * self.stride
         self.n_potentials = int(lengths.max()) * self.stride + tail_size
         self.reads = self.stride * rows[0].size // max(len(places), 1) + tail_size
         if many:
@@ -497,6 +516,20 @@ class RowFeatures(Features):
                 np.column_stack([taken.places, blocks]), self._view.overlaps, self.size, 0,
             )  # fmt: skip
             taken.lifts = True
+        return taken
+
+    def compacted(self, blocks, offsets=None):
+        """A copy of the rows of these blocks alone, and of what is known of them."""
+        taken, places, overlaps = copy.copy(self), None, None
+        which = blocks
+        if self.places is not None:
+            offsets = np.arange(len(self.norms) + 1) if offsets is None else offsets
+            which, moved = take_runs(offsets, blocks)
+            places = self.places[blocks] + (moved[:-1] - offsets[blocks])[:, None]
+            if self.lifts:
+                sizes = (places[:, 1] - places[:, 0]) ** 2
+                overlaps = self._view.overlaps[ranges(self._view.places[blocks, 2], sizes)]
+        taken._lay_out(take_rows(self.rows, which), self.norms[which], places, overlaps)
         return taken
 
     def functions(self, structure):

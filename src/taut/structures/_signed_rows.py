@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,13 @@ class SignedRows(CompiledStructure):
         return Blocks(
             data=(points,), features=RowFeatures(X, rows, bias=self.bias), offsets=np.arange(n + 1),
             truth=np.zeros(n, dtype=np.int32),
+        )  # fmt: skip
+
+    def take(self, blocks, which):
+        """Rows and their numbers."""
+        return replace(
+            blocks, data=(blocks.data[0][which],), features=blocks.features.compacted(which),
+            offsets=np.arange(len(which) + 1), truth=blocks.truth[which],
         )  # fmt: skip
 
     def lengths(self, blocks):

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from taut.compiled.rows import as_rows
-from taut.data.arrays import Checked, Matrix, as_matrix
+from taut.data.arrays import Checked, Matrix, as_matrix, offsets_of
 from taut.errors import InvalidData
 from taut.spaces.linear import RowFeatures
 from taut.spaces.parts import part
@@ -68,9 +68,20 @@ class Bags(CompiledStructure):
         first = offsets[:-1] + np.maximum(chosen, 0)
         last = np.where(chosen >= 0, first + 1, offsets[1:])
         places = np.column_stack([first, last])
+        return self._blocks(
+            RowFeatures(matrix, rows, bias=self.bias, places=places), lengths, chosen
+        )
+
+    def take(self, blocks, which):
+        """Bags, with all their instances."""
+        lengths, chosen = blocks.data
+        features = blocks.features.compacted(which, offsets_of(lengths))
+        return self._blocks(features, lengths[which], chosen[which])
+
+    def _blocks(self, features: Any, lengths: np.ndarray, chosen: np.ndarray) -> Blocks:
         return Blocks(
             data=BagData(lengths, chosen),
-            features=RowFeatures(matrix, rows, bias=self.bias, places=places),
+            features=features,
             offsets=np.arange(len(lengths) + 1),
             truth=(chosen + 1).astype(np.int32),
         )

@@ -309,7 +309,8 @@ class CompiledStructure(ABC):
     - `push(data, i, statistics, w)` adds to w what has these potentials: each of its numbers times
       the features that it is the product of w with.
 
-    And methods that carry data in and predictions out: `encode`, `decode`.
+    And methods that carry data in and predictions out: `encode`, `decode`; where data are arrays by
+    block, also `take`, so that blocks which are kept in memory need not be encoded again.
 
     Attributes
     ----------
@@ -361,6 +362,19 @@ class CompiledStructure(ABC):
     @abstractmethod
     def decode(self, labels: np.ndarray, offsets: np.ndarray) -> Sequence[Any]:
         """User's labels from the flat int32 labels of all blocks."""
+
+    def take(self, blocks: Blocks, which: np.ndarray) -> Blocks | None:
+        """A copy of some blocks, as `encode` would make it of their data; None to encode again."""
+        return None
+
+    @property
+    def can_take(self) -> bool:
+        """Whether `take` knows what `encode` makes: a subclass may have an `encode` of its own."""
+        owners = [
+            next(k for k, kind in enumerate(type(self).__mro__) if name in vars(kind))
+            for name in ("take", "encode")
+        ]
+        return owners[0] <= owners[1]
 
     def lengths(self, blocks: Blocks) -> np.ndarray | None:
         """Bounds on |phi(x_i, label)| of any label of each block, from which rounding is known.

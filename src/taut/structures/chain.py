@@ -8,6 +8,7 @@ import numpy as np
 
 from taut.compiled.jit import kernel
 from taut.compiled.rows import as_rows, row_inner
+from taut.data.arrays import take_runs
 from taut.inference import chain_means as means
 from taut.inference.viterbi import max_plus
 from taut.spaces.linear import RowFeatures
@@ -92,10 +93,19 @@ class Chain(CompiledStructure):
             overlaps=overlaps,
             tail=(self.n_labels + 2 * self.boundary, self.n_labels),
         )
-        stride = features.stride
+        return self._blocks(features, offsets, as_codes(y, matrix.shape[0], self.n_labels))
+
+    def take(self, blocks, which):
+        """Sequences and their labels."""
+        rows, offsets = take_runs(blocks.offsets, which)
+        features = blocks.features.compacted(which, blocks.offsets)
+        return self._blocks(features, offsets, blocks.truth[rows])
+
+    def _blocks(self, features: Any, offsets: np.ndarray, truth: np.ndarray) -> Blocks:
+        lengths, stride = np.diff(offsets), features.stride
         data = ChainData(
             offsets=offsets,
-            truth=as_codes(y, matrix.shape[0], self.n_labels),
+            truth=truth,
             unit=1.0 / lengths if self.normalize else np.ones(len(lengths)),
             n_labels=self.n_labels,
             stride=stride,

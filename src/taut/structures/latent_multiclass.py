@@ -8,6 +8,7 @@ import numpy as np
 
 from taut.compiled.lanes import exponential, load, store, width, zeros
 from taut.compiled.rows import as_rows
+from taut.data.arrays import offsets_of
 from taut.data.costs import as_cost
 from taut.errors import InvalidData
 from taut.inference.means import least_of
@@ -80,6 +81,15 @@ class LatentMulticlass(CompiledStructure):
             bias=self.bias,
             places=np.column_stack([offsets[:-1], offsets[1:]]),
         )
+        return self._blocks(features, offsets, truth)
+
+    def take(self, blocks, which):
+        """Bags with all their frames."""
+        features = blocks.features.compacted(which, blocks.data.offsets)
+        offsets = offsets_of(np.diff(blocks.data.offsets)[which])
+        return self._blocks(features, offsets, blocks.truth.reshape(-1, 2)[which])
+
+    def _blocks(self, features: Any, offsets: np.ndarray, truth: np.ndarray) -> Blocks:
         data = FrameData(
             offsets=offsets,
             truth=np.ascontiguousarray(truth[:, 0]),
@@ -90,7 +100,7 @@ class LatentMulticlass(CompiledStructure):
         return Blocks(
             data=data,
             features=features,
-            offsets=2 * np.arange(len(lengths) + 1),
+            offsets=2 * np.arange(len(offsets)),
             truth=truth.ravel(),
             mean_offsets=data.stride * offsets,
         )

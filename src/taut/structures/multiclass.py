@@ -89,9 +89,15 @@ class Multiclass(CompiledStructure):
         """Rows X with class codes y."""
         X = as_matrix(X)
         rows = as_rows(X, dense_above=0.7)
-        n = X.shape[0]
-        truth = as_codes(y, n, self.n_classes)
         features = RowFeatures(X, rows, columns=self.n_classes, bias=self.bias)
+        return self._blocks(features, as_codes(y, X.shape[0], self.n_classes))
+
+    def take(self, blocks, which):
+        """Rows and their classes."""
+        return self._blocks(blocks.features.compacted(which), blocks.truth[which])
+
+    def _blocks(self, features: Any, truth: np.ndarray) -> Blocks:
+        n = len(truth)
         return Blocks(
             data=(truth, self.cost),
             features=features,

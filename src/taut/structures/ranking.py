@@ -8,6 +8,7 @@ import numpy as np
 
 from taut.compiled.jit import helper
 from taut.compiled.rows import as_rows
+from taut.data.arrays import take_runs
 from taut.data.queries import (
     Queries,
     as_relevances,
@@ -113,9 +114,21 @@ class PairwiseRanking(_Ranking):
     def encode(self, X: Any, y: Any = None) -> Blocks:
         """Rows and offsets X with relevances y >= 0; without y no pair is known."""
         features, offsets, relevance = self._stacked(X, y)
-        n = len(offsets) - 1
         level, n_levels = levels(relevance, offsets)
         _check_pairs(level, n_levels, offsets)
+        return self._blocks(features, offsets, level, n_levels)
+
+    def take(self, blocks, which):
+        """Queries with all their documents."""
+        rows, offsets = take_runs(blocks.data.offsets, which)
+        features = blocks.features.compacted(which, blocks.data.offsets)
+        data = blocks.data
+        return self._blocks(features, offsets, data.level[rows], data.n_levels[which])
+
+    def _blocks(
+        self, features: Any, offsets: np.ndarray, level: np.ndarray, n_levels: np.ndarray
+    ) -> Blocks:
+        n = len(offsets) - 1
         return Blocks(
             data=PairData(offsets, level, n_levels),
             features=features,
@@ -268,22 +281,45 @@ class NdcgRanking(_Ranking):
     def encode(self, X: Any, y: Any = None) -> Blocks:
         """Rows and offsets X with relevances y >= 0; without y, for prediction only."""
         features, offsets, relevance = self._stacked(X, y)
-        sizes = np.diff(offsets)
-        longest = int(sizes.max())
-        k = longest if self.k is None else min(int(self.k), longest)
-        worth = discounts(longest + 1, k)
+        sizes, worth = np.diff(offsets), self._worth(offsets)[0]
         share = shared_worth(relevance, offsets, worth)
         gain = gains(relevance)
         ideal = np.add.reduceat(gain * share, offsets[:-1])
         one_level = (levels(relevance, offsets)[1] == 1) & (y is not None)
         ideal[one_level | (ideal == 0.0)] = np.inf
         gain /= np.repeat(ideal, sizes)
+        return self._blocks(features, offsets, gain, share, one_level)
+
+    def take(self, blocks, which):
+        """Queries with all their documents."""
+        data = blocks.data
+        rows, offsets = take_runs(data.offsets, which)
+        features = blocks.features.compacted(which, data.offsets)
+        return self._blocks(
+            features, offsets, data.gain[rows], data.share[rows], data.one_level[which]
+        )
+
+    def _worth(self, offsets: np.ndarray) -> tuple[np.ndarray, int]:
+        """What the ranks of the longest query are worth, and how many count."""
+        longest = int(np.diff(offsets).max())
+        k = longest if self.k is None else min(int(self.k), longest)
+        return discounts(longest + 1, k), k
+
+    def _blocks(
+        self,
+        features: Any,
+        offsets: np.ndarray,
+        gain: np.ndarray,
+        share: np.ndarray,
+        one_level: np.ndarray,
+    ) -> Blocks:
+        worth, k = self._worth(offsets)
         return Blocks(
             data=RankData(offsets, gain, share, one_level, worth, k),
             features=features,
             offsets=offsets,
             truth=np.full(offsets[-1], -1, dtype=np.int32),
-            work_size=2 * longest,
+            work_size=2 * int(np.diff(offsets).max()),
         )
 
     def valid_labels(self, blocks, owner, labels):

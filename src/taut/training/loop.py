@@ -14,6 +14,7 @@ from taut.binding import Findings
 from taut.compiled.jit import clock, compile_seconds, kernel
 from taut.compiled.lanes import aligned_zeros
 from taut.console.interrupts import catch_interrupt
+from taut.engines.naming import Arrays
 from taut.errors import CrossedBounds, InvalidData
 from taut.problem import Belonging, Problem
 from taut.result import (
@@ -30,7 +31,7 @@ from taut.result import (
     relative,
 )
 from taut.solvers import Solver
-from taut.solvers.base import Arrays, Candidate, PassEvent, PassReport
+from taut.solvers.base import Candidate, PassEvent, PassReport
 from taut.storage.stored import require
 from taut.training import tuning
 from taut.training.advice import advice
@@ -73,6 +74,7 @@ class Run:
         self.solver = solver
         self.tol = tol
         self.rng = rng
+        solver.check(problem)
         self.state = solver.init(problem, rng)
         self.centre = MovingCentre(self.state.w, problem.quadratic)
         self.scratch: np.ndarray | None = None

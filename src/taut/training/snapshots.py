@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from taut.engines.naming import Arrays
 from taut.problem import Bound
 from taut.result import History
-from taut.solvers.base import Arrays
 from taut.storage.stored import check, check_size, number, require, restore_generator, vector
 
 _AGREE = 1e-5  # relative: vectors that rounding in single precision tells apart; bounds, squared

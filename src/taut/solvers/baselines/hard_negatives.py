@@ -8,11 +8,14 @@ from typing import ClassVar
 import numpy as np
 
 from taut.binding import MinedLabels, nothing_mined
-from taut.compiled.lanes import aligned_zeros
+from taut.compiled.lanes import aligned_copy, aligned_zeros
+from taut.engines.base import DualState
+from taut.engines.naming import Arrays
+from taut.engines.part import USED_UP, Part
+from taut.engines.turns import KeepGoing, draw_seed
 from taut.errors import InvalidData
 from taut.problem import Problem
-from taut.solvers._block_ascent import USED_UP, CoordinateState, check_in_memory
-from taut.solvers.base import Arrays, DualState, KeepGoing, PassEvent, PassReport, Solver
+from taut.solvers.base import PassEvent, PassReport, Solver
 from taut.solvers.dual_coordinate import DualCoordinate
 from taut.storage.stored import Stored, check, check_totals, vector
 
@@ -31,7 +34,7 @@ class MiningState(DualState):
         self.w = w
         self.rng = rng
         self.labels: MinedLabels = nothing_mined(problem.data)
-        self.binary: CoordinateState | None = None  # while there are labels
+        self.binary: Part | None = None  # while there are labels
         self.dual = problem.dual(0.0, np.zeros(len(w)))
 
     # The binary problem
@@ -51,7 +54,7 @@ class MiningState(DualState):
         self.labels, self.binary = labels, None
         if len(labels):
             data, n_jobs = labels.examples(), self.problem.n_jobs
-            self.binary = self.ascent.state_of(data, self.weight, n_jobs, self.w, self.rng)
+            self.binary = self.ascent.part_of(data, self.weight, n_jobs, self.w.dtype)
             self.binary.duals.restore({"alpha": alpha[:, None]}, np.ones(len(labels)))
             self.binary.loss_sum = self.binary.duals.loss_sum
 
@@ -122,13 +125,11 @@ class MiningState(DualState):
 
     def curvature(self):
         """Mean of C_i |psi|^2 over the mined labels."""
-        return 0.0 if self.binary is None else self.binary.curvature()
+        return 0.0 if self.binary is None else float(np.mean(self.binary.curvature()))
 
     def widen(self):
         """W in float64."""
-        wide = aligned_zeros(len(self.w), np.float64)
-        wide[:] = self.w
-        self.w = wide
+        self.w = aligned_copy(self.w, np.float64)
         self.have(self.labels, self.alpha)
 
     def arrays(self):
@@ -224,6 +225,7 @@ class HardNegatives(Solver[MiningState]):
     """
 
     name: ClassVar[str] = "hard_negatives"
+    takes_chunks: ClassVar[bool] = False
 
     inner_gap: float = 0.01
     max_rounds: int = 300
@@ -237,7 +239,6 @@ class HardNegatives(Solver[MiningState]):
 
     def init(self, problem: Problem, rng: np.random.Generator) -> MiningState:
         """Nothing is mined."""
-        check_in_memory(problem, self.name)
         w = aligned_zeros(problem.data.size, problem.data.dtype)
         return MiningState(problem, DualCoordinate(), w, rng)
 
@@ -245,8 +246,7 @@ class HardNegatives(Solver[MiningState]):
         self, problem: Problem, state: MiningState, stiffness: float, keep_going: KeepGoing
     ) -> PassReport:
         """A round: mine at w, drop what is easy, solve the binary problem."""
-        v = aligned_zeros(len(state.w), np.float64)
-        v[:] = state.w
+        v = aligned_copy(state.w, np.float64)
         hinges, found = state.labels.mine(v, problem.n_jobs)
         penalty = problem.quadratic.value(v)
         primal = penalty + float(problem.block_weight @ hinges)
@@ -268,9 +268,10 @@ class HardNegatives(Solver[MiningState]):
         """Passes over the mined labels; whether they came to the gap that is asked for."""
         assert state.binary is not None
         for _ in range(self.max_rounds):
-            report = state.ascent.pass_(state.problem, state.binary, 1.0, keep_going)
-            if not report.event.complete:
+            seed = draw_seed(state.rng)
+            reply = state.binary.sweep(state.w, seed, state.rng, 1.0, keep_going)
+            if not reply.complete:
                 break
-            if report.gap <= self.inner_gap * (state.binary_dual + report.gap):
+            if reply.gap <= self.inner_gap * (state.binary_dual + reply.gap):
                 return True
         return False

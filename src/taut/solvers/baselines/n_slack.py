@@ -10,10 +10,13 @@ import numpy as np
 from taut.binding import CompiledData, PythonData
 from taut.duals import BlockDual, LabelledDual, PythonDual
 from taut.duals.plane_steps import corrective_steps
+from taut.engines.part import Sweep
+from taut.engines.serial import Serial
+from taut.engines.turns import KeepGoing, draw_seed
 from taut.errors import InvalidData
 from taut.problem import Problem
-from taut.solvers._block_ascent import BlockAscent, CoordinateState, Sweep, draw_seed
-from taut.solvers.base import KeepGoing, PassReport
+from taut.solvers._block_ascent import BlockAscent, report_of
+from taut.solvers.base import PassReport
 
 _STEPS = 6  # between pairs of a block's planes, in one sweep
 
@@ -83,35 +86,38 @@ class NSlack(BlockAscent):
         return LabelledDual(data, weight, n_jobs, corrective_steps, _STEPS, oracle_steps=0)
 
     def pass_(
-        self, problem: Problem, state: CoordinateState, stiffness: float, keep_going: KeepGoing
+        self, problem: Problem, state: Serial, stiffness: float, keep_going: KeepGoing
     ) -> PassReport:
         """The oracle for all blocks, batch by batch, each followed by its QP."""
-        sweep, visited = self.begin(state, draw_seed(state.rng)), 0
+        part, visited = state.part, 0
+        sweep = part.begin(draw_seed(state.rng), state.rng)
         size = self.batch or max(len(sweep.order), 1)
         for start in range(0, len(sweep.order), size):
             batch = sweep.order[start : start + size]
-            visited += self._visit(state, sweep._replace(order=batch), stiffness, keep_going)
+            own = sweep._replace(order=batch)
+            visited += part.visit_in_turn(own, state.w, stiffness, keep_going)
             if visited == start + len(batch):
-                found = float(state.gap[np.isfinite(state.gap)].sum())
+                found = float(part.gap[np.isfinite(part.gap)].sum())
                 self._solve(state, sweep.sums, found, stiffness, keep_going)
             if not keep_going():
                 break
-        return self.end(state, sweep, visited)
+        return report_of(part.end(sweep, visited))
 
     def _solve(
         self,
-        state: CoordinateState,
+        state: Serial,
         sums: np.ndarray,
         found: float,
         stiffness: float,
         keep_going: KeepGoing,
     ) -> None:
         """Sweeps over the kept labels, until their own gap is small beside the one found."""
+        part = state.part
         for _ in range(self.max_sweeps):
             sums[2] = 0.0
-            seed, blocks = draw_seed(state.rng), np.flatnonzero(state.duals.revisitable())
-            order = self._order(blocks, state, seed)
-            sweep = Sweep(False, blocks, state.gap[:0], order, seed, sums)
-            whole = self._visit(state, sweep, stiffness, keep_going) == len(order)
+            seed, blocks = draw_seed(state.rng), np.flatnonzero(part.duals.revisitable())
+            order = part.ordered(blocks, seed, state.rng)
+            sweep = Sweep(False, blocks, part.gap[:0], order, seed, sums)
+            whole = part.visit_in_turn(sweep, state.w, stiffness, keep_going) == len(order)
             if not whole or sums[2] <= self.precision * found:
                 break

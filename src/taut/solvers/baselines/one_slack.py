@@ -10,18 +10,12 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from taut.compiled.lanes import aligned_zeros
+from taut.engines.base import DualState
+from taut.engines.naming import Arrays
+from taut.engines.turns import KeepGoing, Pace
 from taut.errors import InvalidData
 from taut.problem import Problem
-from taut.solvers._turns import Pace
-from taut.solvers.base import (
-    Arrays,
-    Candidate,
-    DualState,
-    KeepGoing,
-    PassEvent,
-    PassReport,
-    Solver,
-)
+from taut.solvers.base import Candidate, PassEvent, PassReport, Solver
 from taut.solvers.baselines._cuts import Cuts
 from taut.solvers.baselines._simplex_qp import best_weights
 from taut.storage.stored import Stored, check
@@ -105,25 +99,14 @@ class CutState(DualState):
         """Not asked for: there is no centre."""
         return 0.0
 
-    @property
-    def _weight(self) -> np.ndarray:
-        """The blocks' weights; of blocks that are read part by part, C alone."""
-        problem = self.problem
-        return problem.block_weight if problem.in_memory else np.array([problem.C])
-
-    @property
-    def _sample_weight(self) -> np.ndarray:
-        """Tells apart the weights of blocks that are read part by part, but for C."""
-        if self.problem.in_memory:
-            return np.empty(0, np.uint8)
-        return np.frombuffer(self.problem.with_factor(1.0).weight_digest, np.uint8)
-
     def arrays(self) -> Arrays:
         """Everything, as named arrays."""
         lowest = {} if self.lowest_w is None else {"lowest_w": self.lowest_w}
         numbers = np.array([self.gap, self.lowest])
-        own = {"w": self.w, "numbers": numbers, "weight": self._weight}
-        return own | {"sample_weight": self._sample_weight} | lowest | self.cuts.arrays()
+        weight, digest = self.problem.known_weights()
+        own = {"w": self.w, "numbers": numbers, "weight": weight}
+        own["sample_weight"] = np.frombuffer(digest, np.uint8)
+        return own | lowest | self.cuts.arrays()
 
     def restore(self, arrays: Arrays) -> None:
         """Go on exactly where `arrays` were taken."""
@@ -160,7 +143,7 @@ class CutState(DualState):
             {
                 "w": Stored("f8", (size,)),
                 "numbers": Stored("f8", (2,), 0.0, infinite=True),
-                "weight": Stored("f8", self._weight.shape, 0.0),
+                "weight": Stored("f8", self.problem.known_weights()[0].shape, 0.0),
             },
         )
         if "lowest_w" in arrays:
@@ -168,8 +151,8 @@ class CutState(DualState):
         self.cuts.check(arrays, size)
 
     def _growth(self, arrays: Arrays) -> float:
-        old, new = arrays["weight"], self._weight
-        if not np.array_equal(arrays["sample_weight"], self._sample_weight):
+        old, (new, digest) = arrays["weight"], self.problem.known_weights()
+        if arrays["sample_weight"].tobytes() != digest:
             raise InvalidData(
                 "the start has other sample weights, and those of data that are read part by part "
                 "cannot be compared block by block: start from nothing (warm_start=False)"

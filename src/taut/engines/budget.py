@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from taut.solvers._segment import Segment
-from taut.solvers.base import Arrays
-from taut.solvers.dual_coordinate import DualCoordinate
+from taut.engines.part import Ascent
+from taut.engines.resting import resting_size
+from taut.engines.segment import Segment
 from taut.streamed import StreamedProblem
 
 _OF_W = 5  # vectors of the type of w: w, the centre, U, the average, the best
@@ -17,14 +17,8 @@ _ENTRIES = 4  # times that blocks of a chunk are put to rest before it is read a
 _COPIES = 3  # of the dual variables of a chunk, while they are copied or grow
 _WORK = 64  # bytes per block of a chunk, while it is explored
 _LARGEST = 4_000_000  # bytes that a segment of several chunks may have
-_OBJECT = 150  # bytes of an array without its items, and of a reference to it
 _LOOSE = 25  # one part in so many is for what the C library holds back between small arrays
 _SEGMENTS = 16  # of the bytes for blocks, that a segment of several chunks may at most be a part of
-
-
-def resting_size(where: np.ndarray, duals: Arrays) -> int:
-    """Bytes of the dual variables of blocks that rest, and of where in their chunk they are."""
-    return sum(array.nbytes + _OBJECT for array in (where, *duals.values())) + _OBJECT
 
 
 class Budget:
@@ -33,28 +27,26 @@ class Budget:
     Parameters
     ----------
     problem : StreamedProblem
-    ascent : DualCoordinate
+    ascent : Ascent
         Gives dual variables their form.
     """
 
-    def __init__(self, problem: StreamedProblem, ascent: DualCoordinate) -> None:
+    def __init__(self, problem: StreamedProblem, ascent: Ascent) -> None:
         head, self.n_weights = problem.source.head, problem.data.size
-        part = problem.bind(head)
-        w: np.ndarray = np.zeros(self.n_weights, problem.data.dtype)
-        state = ascent.state_of(part.data, part.weight, problem.n_jobs, w, np.random.default_rng(0))
+        bound, self.dtype = problem.bind(head), np.dtype(problem.data.dtype)
+        part = ascent.part_of(bound.data, bound.weight, problem.n_jobs, self.dtype)
         everything = np.arange(head.n_blocks)
-        self.bound = Segment(everything, head, state).nbytes
-        resting = state.duals.take(everything)
+        self.bound = Segment(everything, head, part).nbytes
+        resting = part.take(everything)
         size = resting_size(everything, resting)
         empty = resting_size(everything[:0], {name: array[:0] for name, array in resting.items()})
         self.per_block = math.ceil((size + (_ENTRIES - 1) * empty) / head.n_blocks)
         self.n_blocks = problem.n_blocks
-        self.dtype = np.dtype(problem.data.dtype)
         self.shared = problem.room.nbytes
         # Each thread has its own w and its moves; with one, w is what it works on.
         self.of_threads = 2 * problem.n_jobs + 1 if problem.n_jobs > 1 else 0
         # Buffers, a chunk that is bound and explored, and a copy of its blocks that are kept.
-        duals = _COPIES * state.duals.nbytes + _WORK * head.n_blocks
+        duals = _COPIES * part.nbytes + _WORK * head.n_blocks
         self.reading = (_BUFFERS - 1) * head.nbytes + duals + 2 * self.bound
 
     def vectors(self, dtype: np.dtype) -> int:

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+
+import numpy as np
 
 from taut.compiled.jit import kernel
 from taut.compiled.xorshift import below, stepped
-from taut.solvers.base import KeepGoing
+
+KeepGoing = Callable[[], bool]
 
 _SECONDS_BETWEEN_QUESTIONS = 0.1
+
+
+def draw_seed(rng: np.random.Generator) -> np.uint64:
+    """A number, not zero, from which a pass draws its order and samples."""
+    return rng.integers(1, 2**63, dtype=np.uint64)
 
 
 @kernel

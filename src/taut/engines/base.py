@@ -1,0 +1,122 @@
+"""What the loop asks of a dual point, and what solvers ask of an engine that has one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from taut.binding import CompiledData, PythonData
+from taut.compiled.lanes import aligned_copy, aligned_zeros
+from taut.engines.naming import Arrays
+from taut.engines.part import Ascent, Part, Reply
+from taut.engines.turns import KeepGoing
+from taut.problem import Problem
+from taut.storage.stored import check, vector
+
+
+class DualState(ABC):
+    """A feasible dual point with its w; solvers subclass it.
+
+    The loop places w before the first pass and may move it between passes
+    (`taut.training.centre`), so solvers must take w as it is. With a prior or bounds it is the v of
+    `taut.spaces.quadratic`.
+    """
+
+    w: np.ndarray
+    #: The loop's last estimate of the primal, and how much of the gap is due to the centre.
+    primal: float = 0.0
+    excess: float = 0.0
+    #: The relative gap, as passes estimate it, that the run is to reach.
+    tol: float = 0.0
+    #: Whether the first dual point is a = 0, with U = 0.
+    at_zero: bool = True
+    #: Whether w is where the dual vector and the centre put it; some methods move w by rules of
+    #: their own, and have a dual point beside it. Their `recentring` is 0.
+    follows: bool = True
+
+    @property
+    @abstractmethod
+    def loss_sum(self) -> float:
+        """Sum of a loss: the dual's linear term, as the passes have added it up."""
+
+    @abstractmethod
+    def dual_vector(self, U: np.ndarray) -> None:
+        """U = sum_iy a_iy psi_i(y), of float64, computed afresh from the dual variables."""
+
+    def dual_value(self, conjugate: float) -> float:
+        """D, where `conjugate` is g* of the dual vector that w belongs to."""
+        return self.loss_sum - conjugate
+
+    @property
+    def outcome(self) -> np.ndarray:
+        """What a run ends with where nothing can be verified, because the data are gone: w."""
+        return self.w
+
+    def wake(self) -> None:
+        """The gap that the passes reported was too small: look at all blocks in the next one."""
+
+    def widen(self) -> None:
+        """Go on with w in float64, where single precision is not enough."""
+
+    def close(self) -> None:
+        """The run is over, for now: let go of what is open."""
+
+    @abstractmethod
+    def curvature(self) -> float:
+        """Mean over the blocks of C_i |psi_i|^2, from which the centre's strength is guessed."""
+
+    @abstractmethod
+    def arrays(self) -> Arrays:
+        """Everything that is needed to go on, as named arrays."""
+
+    @abstractmethod
+    def restore(self, arrays: Arrays) -> None:
+        """Go on from `arrays`, exactly."""
+
+    @abstractmethod
+    def hot_start(self, arrays: Arrays, same_weights: bool) -> None:
+        """Take the dual point of another solve of the same blocks, scaled to these weights."""
+
+
+class Engine(DualState):
+    """A dual point that consists of parts, and what sweeps over all of them.
+
+    Parameters
+    ----------
+    problem : Problem
+    ascent : Ascent
+        What a sweep does.
+    rng : numpy.random.Generator
+    """
+
+    def __init__(self, problem: Problem, ascent: Ascent, rng: np.random.Generator) -> None:
+        self.problem = problem
+        self.ascent = ascent
+        self.rng = rng
+        self.w = aligned_zeros(problem.data.size, problem.data.dtype)
+
+    @abstractmethod
+    def sweep(self, stiffness: float, keep_going: KeepGoing) -> Reply:
+        """Sweep over the parts; each sees in w what those before it moved."""
+
+    def part_of(self, data: CompiledData | PythonData, weight: np.ndarray) -> Part:
+        """Some blocks with a = 0."""
+        return self.ascent.part_of(data, weight, self.problem.n_jobs, self.w.dtype)
+
+    def draw_order(self, shuffle: bool) -> np.ndarray | None:
+        """Numbers of all chunks in random order; None for the order in which they come."""
+        if not (shuffle and self.problem.random_access):
+            return None
+        return self.rng.permutation(self.problem.n_parts)
+
+    def widen(self) -> None:
+        """W in float64."""
+        self.w = aligned_copy(self.w, np.float64)
+
+    def restore_w(self, arrays: Arrays) -> None:
+        """The w of `arrays`, in its precision."""
+        check(arrays, {"w": vector(len(self.w))})
+        if arrays["w"].dtype != self.w.dtype:
+            self.widen()
+        self.w[:] = arrays["w"]

@@ -1,0 +1,164 @@
+"""How a cache is saved, and restored from what is read."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from taut.data.chunks import check_columns, from_columns
+from taut.engines.naming import Arrays, named, of_parts
+from taut.engines.resting import Resting
+from taut.engines.segment import Segment
+from taut.errors import InvalidContent, InvalidData
+from taut.storage.stored import Stored, check, require
+
+if TYPE_CHECKING:
+    from taut.engines.cache import Cache
+
+_ROUNDING = 1e-6  # relative, of sums that are made again
+_COLUMN = "column."  # begins the names of a segment's columns, where they are saved
+_NUMBERS = (
+    "passes", "position", "explored", "explored_in_pass", "optimising", "ended", "rounds", "scale",
+    "primal", "excess", "n_seen", "n_left", "n_explored", "fresh_gap", "least_gap", "waited",
+)  # fmt: skip
+
+
+def arrays_of(cache: Cache) -> Arrays:
+    """Everything, as named arrays; features only where they cannot be read again.
+
+    Segments are parts with the numbers of their blocks; resting blocks are parts with the number of
+    their chunk, and where in it they are.
+    """
+    resting, parts = cache.resting, [_saved(cache, segment) for segment in cache.segments]
+    for number, found in resting.groups.items():
+        parts += [{"chunk": np.array(number), "where": where} | own for where, own in found]
+    arrays = {
+        "w": cache.w,
+        "order": cache.order,
+        "chunks": np.array([[k, first] for k, first in cache.firsts.items()]).reshape(-1, 2),
+        "numbers": np.array([float(getattr(cache, name)) for name in _NUMBERS]),
+        "resting_loss": np.array(resting.loss),
+    }
+    if resting.vector is not None:
+        arrays["resting_vector"] = resting.vector
+    return arrays | named(dict(enumerate(parts)))
+
+
+def _saved(cache: Cache, segment: Segment) -> Arrays:
+    columns = {} if cache.problem.repeatable else segment.chunk.columns()
+    own = {_COLUMN + name: array for name, array in columns.items()}
+    return own | {"ids": segment.ids} | segment.part.arrays()
+
+
+def restore(cache: Cache, arrays: Arrays) -> None:
+    """Go on exactly where `arrays` were taken."""
+    check(
+        arrays,
+        {
+            "numbers": Stored("f8", (len(_NUMBERS),), -1.0, infinite=True),
+            "order": Stored("i8", (None,), 0, cache.problem.n_parts - 1),
+        },
+    )
+    finite = np.array([isinstance(getattr(cache, name), int) for name in _NUMBERS])
+    require(np.isfinite(arrays["numbers"][finite]), "counts are not finite")
+    require(np.isin(np.bincount(arrays["order"]), [0, 1]), "the order has a chunk twice")
+    cache.restore_w(arrays)
+    _restore_blocks(cache, arrays, hot=False)
+    cache.order = arrays["order"]
+    for name, value in zip(_NUMBERS, arrays["numbers"].tolist(), strict=True):
+        setattr(cache, name, type(getattr(cache, name))(value))
+
+
+def hot_start(cache: Cache, arrays: Arrays, same_weights: bool) -> None:
+    """The dual point of another solve of the same blocks, scaled to these weights.
+
+    Blocks that rest cannot be scaled without their features: under other weights they begin anew.
+    """
+    if "chunks" not in arrays:
+        raise InvalidData(
+            "the start was made by a solver that keeps all blocks: start from a solve with "
+            "online_cache, or from nothing (warm_start=False)"
+        )
+    _restore_blocks(cache, arrays, hot=True, rests=same_weights)
+
+
+def _restore_blocks(cache: Cache, arrays: Arrays, hot: bool, rests: bool = True) -> None:
+    check(arrays, {"chunks": Stored("i8", (None, 2), 0), "resting_loss": Stored("f8", ())})
+    cache.firsts = {int(k): int(first) for k, first in arrays["chunks"]}
+    cache.segments, cache.resting = [], Resting()
+    for own in of_parts(arrays).values():
+        if "where" not in own:
+            cache.segments.append(_restored(cache, own, hot))
+        elif rests:
+            where = own.pop("where")
+            check(own, {"chunk": Stored("i8", (), 0)})
+            number = int(own.pop("chunk"))
+            require(number in cache.firsts, "there are no such chunks")
+            check({"where": where}, {"where": Stored("i8", (None,), 0)})
+            cache.resting.put(number, where, own)
+    if rests:
+        cache.resting.loss = float(arrays["resting_loss"])
+        cache.resting.vector = arrays.get("resting_vector")
+    if cache.resting.vector is not None:
+        check(arrays, {"resting_vector": Stored("f8", (len(cache.w),))})
+    _check_blocks(cache)
+
+
+def _restored(cache: Cache, arrays: Arrays, hot: bool) -> Segment:
+    check(arrays, {"ids": Stored("i8", (None,), 0)})
+    ids, problem = arrays.pop("ids"), cache.problem
+    require(len(ids) > 0 and (np.diff(ids) > 0).all(), "kept blocks are not in order")
+    columns = {k.removeprefix(_COLUMN): arrays.pop(k) for k in list(arrays) if _COLUMN in k}
+    if problem.repeatable:
+        chunk = problem.source.take(ids)
+    elif columns:
+        check_columns(columns, problem.source.n_features or 0)
+        chunk = from_columns(columns, -1, -1, problem.source.n_features or 0)
+    else:
+        raise InvalidContent("the kept blocks of a stream that is read only once are missing")
+    require(chunk.n_blocks == len(ids), "kept blocks are miscounted")
+    bound = problem.bind(chunk)
+    part = cache.part_of(bound.data, bound.weight)
+    if hot:
+        part.hot_start(arrays)
+    else:
+        part.restore(arrays)
+    return Segment(ids, chunk, part)
+
+
+def _check_blocks(cache: Cache) -> None:
+    """Refuse blocks that are there twice, or whose chunks and sums are others.
+
+    By a reading, where there can be one; otherwise nothing of them is ever used again.
+    """
+    firsts, resting, problem = cache.firsts, cache.resting, cache.problem
+    found = [segment.ids for segment in cache.segments]
+    found += [firsts[k] + where for k, groups in resting.groups.items() for where, _ in groups]
+    ids = np.concatenate([np.empty(0, np.int64), *found])
+    require(len(np.unique(ids)) == len(ids), "blocks are kept twice")
+    if not problem.repeatable:
+        return
+    loss, U, seen = 0.0, np.zeros(len(cache.w)), set()
+    order = sorted(firsts) if problem.random_access else None
+    with closing(problem.source.chunks(order)) as chunks:
+        for chunk in chunks:
+            if chunk.number not in firsts:
+                continue
+            seen.add(chunk.number)
+            require(firsts[chunk.number] == chunk.first, "chunks begin elsewhere")
+            for where, arrays in resting.groups.get(chunk.number, []):
+                within = len(where) > 0 and where[-1] < chunk.n_blocks
+                rising = (np.diff(where) > 0).all()
+                require(within and rising, "resting blocks are not in order")
+                bound = problem.bind(chunk.take(where))
+                part = cache.part_of(bound.data, bound.weight)
+                part.duals.check(arrays, bound.weight)
+                part.put(np.arange(len(where)), arrays)
+                loss += part.sum_up(U)
+    require(seen == firsts.keys(), "there are no such chunks")
+    claimed = 0.0 if resting.vector is None else resting.vector
+    near = np.abs(claimed - U) <= _ROUNDING * (1.0 + np.abs(U).max(initial=0.0))
+    near &= abs(resting.loss - loss) <= _ROUNDING * (1.0 + abs(loss))
+    require(near, "the dual variables of resting blocks have other sums")
