@@ -962,3 +962,40 @@ def test_a_loss_may_ask_for_the_example(wrap, rng):
     pairs = list(zip(y, X[:, 2].tolist(), strict=True))
     assert asks.status.name == "CONVERGED"
     assert_allclose(asks.primal, knows.fit(X, pairs).certificate_.primal, rtol=1e-7)
+
+
+# Data that a user's `encode` lays out by itself
+
+
+class Laid(CompiledTags):
+    """Tags whose truths and rows are laid out as the user has them."""
+
+    def encode(self, X, y=None):
+        n, m = len(X), self.n_tags
+        truth = np.zeros((n, m), dtype=int) if y is None else np.array(y)
+        features = RowFeatures(X, columns=m, tail=(m * (m - 1) // 2, 1))
+        data = (truth.astype(np.int32), features.stride)
+        return Blocks(data, features, m * np.arange(n + 1), truth.ravel())
+
+
+def test_truths_and_rows_of_other_types_are_converted():
+    X, y = tagged(20, 3, 4, np.random.default_rng(0))
+    whole = np.round(X).astype(int)
+    model = StructuredSVM(Laid(3), C=0.1, tol=1e-4, random_state=0).fit(whole.tolist(), y)
+    other = StructuredSVM(CompiledTags(3), C=0.1, tol=1e-4, random_state=0)
+    assert_allclose(
+        model.certificate_.primal, other.fit(whole.astype(float), y).certificate_.primal, rtol=2e-4
+    )
+
+
+def test_rows_that_are_not_finite_are_named():
+    X, y = tagged(20, 3, 4, np.random.default_rng(0))
+    X[4, 1] = np.nan
+    for fit in (lambda: check_structure(Laid(3), X, y), lambda: StructuredSVM(Laid(3)).fit(X, y)):
+        with pytest.raises(InvalidData, match=r"NaN|not finite|infinity"):
+            fit()
+
+
+def test_a_tail_is_a_pair():
+    with pytest.raises(InvalidStructure, match=r"tail = 2: give a pair, its rows and its columns"):
+        RowFeatures(np.ones((2, 2)), columns=2, tail=2)

@@ -42,7 +42,7 @@ from taut.compiled.rows import (
     row_times,
     squared_norms,
 )
-from taut.data.arrays import ranges, take_rows, take_runs
+from taut.data.arrays import as_matrix, ranges, take_rows, take_runs
 from taut.errors import InvalidStructure
 from taut.spaces.quadratic import Quadratic
 from taut.spaces.scaling import act
@@ -407,7 +407,7 @@ class RowFeatures(Features):
     Parameters
     ----------
     X : array or CSR matrix
-        All rows, of float32 or float64.
+        All rows. They are checked, unless `rows` are given.
     rows : tuple of arrays, optional
         The same as of `taut.compiled.rows.as_rows`.
     columns : int, default=1
@@ -419,7 +419,8 @@ class RowFeatures(Features):
     overlaps : ndarray, optional
         Inner products of all pairs of rows of each block, one after the other.
     tail : tuple of int, default=(0, 1)
-        Rows and columns of the tail.
+        Rows and columns of the tail. With one column its potentials follow each other; with more,
+        each row is padded to whole registers, as those of the data are.
     """
 
     def __init__(
@@ -432,13 +433,20 @@ class RowFeatures(Features):
         overlaps: np.ndarray | None = None,
         tail: tuple[int, int] = (0, 1),
     ) -> None:
+        if not (isinstance(tail, tuple) and len(tail) == 2):
+            raise InvalidStructure(
+                f"RowFeatures has tail = {tail!r}: give a pair, its rows and its columns; (n, 1) "
+                "for n single weights"
+            )
         many = columns > 1 or tail[0] > 0
         if bias != 0.0 and tail[0] > 0:
             raise InvalidStructure(
                 f"RowFeatures has bias = {bias:g} and a tail of shape {tail}, each of which ends "
                 "w: append a constant column to X instead of the bias"
             )
-        rows = as_rows(X) if rows is None else rows
+        if rows is None:
+            X = as_matrix(X)
+            rows = as_rows(X)
         norms = squared_norms(rows) + float(bias) ** 2
         if places is None and tail[0] > 0:
             # Blocks of one row as blocks of some: those alone have a tail.

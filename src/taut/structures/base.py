@@ -175,6 +175,7 @@ class Blocks:
                 f"{truth.dtype}, and whose offsets end with {self.offsets[-1]}: give the integers "
                 "of all truths one after the other, as many as that, and X and y of one length"
             )
+        object.__setattr__(self, "truth", np.ascontiguousarray(truth, dtype=np.int32))
         object.__setattr__(self, "label_size", _longest(self.offsets))
         object.__setattr__(self, "mean_size", 0 if means is None else _longest(means))
         object.__setattr__(self, "work_size", max(self.work_size, self.features.n_potentials))
