@@ -286,7 +286,7 @@ class Boastful(DualCoordinate):
     def pass_(self, problem, state, *arguments):
         report = super().pass_(problem, state, *arguments)
         return (
-            dataclasses.replace(report, gap=self.claim) if state.passes <= self.boasts else report
+            dataclasses.replace(report, gap=self.claim) if state.part.passes <= self.boasts else report
         )
 
 
