@@ -906,3 +906,59 @@ def test_truth_may_be_needed_where_nothing_is_predicted_by_score():
         scores_predict = False
 
     check_structure(Unscored(3), X, y, candidates=lambda x: Tags(3).subsets)
+
+
+# Losses that depend on the example
+
+
+class Priced(Structure):
+    """One of three numbers; a mistake costs what the example says."""
+
+    def features(self, x, label):
+        return np.outer(x[:2], np.arange(3) == label).ravel()
+
+    def loss(self, truth, label, x):
+        return x[2] * (truth != label)
+
+    def labels(self, x):
+        return range(3)
+
+    def argmax(self, x, w, truth=None):
+        def value(label):
+            cost = 0.0 if truth is None else self.loss(truth, label, x)
+            return w @ self.features(x, label) + cost
+
+        return max(range(3), key=value)
+
+
+class PricedTruth(Priced):
+    """The same where the truth says what a mistake costs; labels are pairs."""
+
+    def features(self, x, label):
+        return super().features(x, label[0])
+
+    def loss(self, truth, label):
+        return truth[1] * (truth[0] != label[0])
+
+    def labels(self, x):
+        return [(label, 0.0) for label in range(3)]
+
+    def argmax(self, x, w, truth=None):
+        def value(label):
+            cost = 0.0 if truth is None else self.loss(truth, label)
+            return w @ self.features(x, label) + cost
+
+        return max(self.labels(x), key=value)
+
+
+@pytest.mark.parametrize("wrap", [lambda structure: structure, SlackRescaled])
+def test_a_loss_may_ask_for_the_example(wrap, rng):
+    X = np.column_stack([rng.normal(size=(8, 2)), rng.uniform(0.5, 3.0, size=8)])
+    y = rng.integers(3, size=8).tolist()
+    check_structure(wrap(Priced()), X, y)
+    options = {"C": 0.5, "tol": 1e-8, "random_state": 0}
+    asks = StructuredSVM(wrap(Priced()), **options).fit(X, y).certificate_
+    knows = StructuredSVM(wrap(PricedTruth()), **options)
+    pairs = list(zip(y, X[:, 2].tolist(), strict=True))
+    assert asks.status.name == "CONVERGED"
+    assert_allclose(asks.primal, knows.fit(X, pairs).certificate_.primal, rtol=1e-7)

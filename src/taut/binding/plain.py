@@ -25,7 +25,7 @@ from taut.errors import InvalidData, InvalidStructure
 from taut.spaces.regularizer import Prior, Regularizer
 from taut.storage.checksum import arrays_in
 from taut.structures._examples import same
-from taut.structures.base import Structure, bounded_argmax, is_users
+from taut.structures.base import Structure, bounded_argmax, is_users, loss_of
 
 _LISTED = 64  # blocks whose truths a list of labels is asked for
 _PREDICTED = 8  # of which the prediction is asked for
@@ -70,6 +70,7 @@ class PythonData:
         self.n_features = self.size = self.reads = len(self.features(0, self.truth[0]))
         self.prior = (regularizer or Regularizer()).check(self.n_features)
         self.quadratic = self.prior.quadratic(self.pad)
+        self._loss = loss_of(structure)
         self.watches = is_users(structure)
         self.witness = Witness(structure, self.n_blocks, self.n_features)
         self._answers: deque[_Answers] = deque(maxlen=2)  # of w and of an average of it
@@ -140,7 +141,7 @@ class PythonData:
 
     def loss(self, i: int, label: Any) -> float:
         """The loss of a label of block i, checked."""
-        loss = float(self.structure.loss(self.truth[i], label))
+        loss = float(self._loss(self.X[i], self.truth[i], label))
         if not 0.0 <= loss <= LARGEST:
             raise InvalidStructure(
                 f"{type(self.structure).__name__}.loss of example {i} is {loss}: losses are >= 0, "
@@ -344,8 +345,8 @@ class PythonData:
 
     def prediction_losses(self, w: np.ndarray) -> np.ndarray:
         """The loss of each block's prediction against its truth."""
-        pairs = zip(self.truth, self.predict(w), strict=True)
-        return np.array([self.structure.loss(truth, label) for truth, label in pairs])
+        asked = zip(self.X, self.truth, self.predict(w), strict=True)
+        return np.array([self._loss(x, truth, label) for x, truth, label in asked])
 
     def n_changed(self, other: Any) -> int:
         """Blocks whose truth has other features in other data of the same blocks."""

@@ -20,7 +20,7 @@ _NOTHING = 1e-15  # a gain per unit of weight that rounding explains
 
 def _visits(oracles):
     pull, expect, mean_loss = oracles.pull, oracles.expect, oracles.mean_loss
-    ask_for, square = oracles.ask, square_of(oracles)
+    ask_for_rows, ask_for, square = oracles.ask, oracles.prefetch, square_of(oracles)
     score, push_to = score_of_means(oracles), pushing_of(oracles)
 
     def visits(
@@ -37,7 +37,9 @@ def _visits(oracles):
         while begin <= last:
             end = until_exchange(worker, begin, order.shape[0])
             for position in range(begin, end):
-                ask_for(space, order[min(position + 1, last)])
+                ahead = order[min(position + 1, last)]
+                ask_for_rows(space, ahead)
+                ask_for(data, ahead)
                 i = order[position]
                 mean = means[offsets[i] : offsets[i + 1]]
                 delta = buffers.delta[: mean.shape[0]]

@@ -83,7 +83,8 @@ def _merging_pass(make_sample):
 
 
 def _visits(oracles, sample):
-    pull, score, loss_of, ask_for = oracles.pull, score_of(oracles), oracles.loss, oracles.ask
+    pull, score, loss_of = oracles.pull, score_of(oracles), oracles.loss
+    ask_for_rows, ask_for = oracles.ask, oracles.prefetch
     mean_of, mean_loss, score_mean = oracles.mean_of, oracles.mean_loss, score_of_means(oracles)
     spread, push_to, gram_rows = oracles.spread, pushing_of(oracles), _gram_rows(oracles)
 
@@ -113,7 +114,9 @@ def _visits(oracles, sample):
         while begin <= last:
             end = until_exchange(worker, begin, order.shape[0])
             for position in range(begin, end):
-                ask_for(space, order[min(position + 1, last)])
+                ahead = order[min(position + 1, last)]
+                ask_for_rows(space, ahead)
+                ask_for(data, ahead)
                 i = order[position]
                 size = offsets[i + 1] - offsets[i]
                 own = truth[offsets[i] : offsets[i + 1]]

@@ -127,7 +127,8 @@ def _sampled_visits(sample_of, step, gram):
 
 
 def _loop(oracles, sample, step, fill_gram):
-    ask_for, pull, score = oracles.ask, oracles.pull, score_of(oracles)
+    ask_for_rows, ask_for = oracles.ask, oracles.prefetch
+    pull, score = oracles.pull, score_of(oracles)
     loss_of, add_labels = oracles.loss, adding_of(oracles)
 
     def visits(
@@ -139,7 +140,9 @@ def _loop(oracles, sample, step, fill_gram):
         most = violation.shape[0]
         last = order.shape[0] - 1
         for position in range(order.shape[0]):
-            ask_for(space, order[min(position + _AHEAD, last)])
+            ahead = order[min(position + _AHEAD, last)]
+            ask_for_rows(space, ahead)
+            ask_for(data, ahead)
             i = order[position]
             size = offsets[i + 1] - offsets[i]
             labels = buffers.labels[: most * size].reshape((most, size))
@@ -229,7 +232,8 @@ class SampledVisitor(Visitor):
 
 
 def _exact_visits(oracles):
-    ask_for, pull, push = oracles.ask, oracles.pull, oracles.push
+    ask_for_rows, ask_for = oracles.ask, oracles.prefetch
+    pull, push = oracles.pull, oracles.push
     exact_step, n_all, square = oracles.exact_step, oracles.n_all, oracles.square
 
     def visits(space, data, truth_place, order, weight, progress, work, alpha, change):
@@ -237,7 +241,9 @@ def _exact_visits(oracles):
         w, late, sums, scale, before, _seed = progress
         last = order.shape[0] - 1
         for position in range(order.shape[0]):
-            ask_for(space, order[min(position + _AHEAD, last)])
+            ahead = order[min(position + _AHEAD, last)]
+            ask_for_rows(space, ahead)
+            ask_for(data, ahead)
             i = order[position]
             pull(space, i, w, work)
             for k in range(alpha.shape[0]):

@@ -10,7 +10,7 @@ import numpy as np
 from taut.errors import InvalidData
 from taut.structures._examples import Candidates, Example, same
 from taut.structures._sample_laws import check_plain_sample
-from taut.structures.base import Structure, bounded_argmax
+from taut.structures.base import Structure, bounded_argmax, loss_of
 
 
 class PlainExample(Example):
@@ -48,7 +48,7 @@ class PlainExample(Example):
         return np.array(self.structure.features(self.x, label), dtype=np.float64)
 
     def loss(self, label):
-        return float(self.structure.loss(self.truth, label))
+        return float(loss_of(self.structure)(self.x, self.truth, label))
 
     def argmax(self, w, with_loss):
         truth = (self.truth,) if with_loss else ()

@@ -11,7 +11,7 @@ from taut.structures.base import Structure
 #: How each method is written, and the arguments of its calls.
 _CALLS: dict[str, tuple[str, list[tuple[str, ...]]]] = {
     "features": ("features(self, x, label)", [("x", "label")]),
-    "loss": ("loss(self, truth, label)", [("truth", "label")]),
+    "loss": ("loss(self, truth, label), or loss(self, truth, label, x)", [("truth", "label")]),
     "argmax": ("argmax(self, x, w, truth=None)", [("x", "w", "truth"), ("x", "w")]),
     "bounded_argmax": ("bounded_argmax(self, x, w, truth=None)", [("x", "w", "truth"), ("x", "w")]),
     "complete": ("complete(self, x, truth, w=None)", [("x", "truth"), ("x", "truth", "w")]),
@@ -41,8 +41,9 @@ def check_signatures(structure: Any) -> None:
         for arguments in calls:
             if name.endswith("argmax") and "truth" not in arguments and not predicts:
                 continue  # nobody asks for a prediction by score
+            more = {"x": "x"} if name == "loss" and "x" in signature.parameters else {}
             try:
-                signature.bind(*arguments)
+                signature.bind(*arguments, **more)
             except TypeError as error:
                 raise InvalidStructure(
                     f"{type(structure).__name__}.{name} takes {signature}, and cannot be called as "

@@ -10,6 +10,7 @@ that Numba compiles; labels are then rows of int32. Both are told apart by what 
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections import namedtuple
 from collections.abc import Callable, Sequence
@@ -31,6 +32,8 @@ class Structure(ABC):
     `features` returns phi(x, label) as a 1-D array of fixed length; `loss` is non-negative and zero
     for the truth; `argmax` maximises <w, phi(x, label)>, plus loss(truth, label) when a truth is
     given. `taut.check_structure` tests these laws on your data.
+
+    A loss that depends on the example as well is written `loss(self, truth, label, x)`.
 
     Where no argmax is exact, write `bounded_argmax` as well: it tells how far from the best its
     label may be, and the certificate stays true.
@@ -101,6 +104,14 @@ def bounded_argmax(structure: Any, x: Any, w: np.ndarray, *truth: Any) -> tuple[
     """`Structure.bounded_argmax`, also of what has the three methods and inherits nothing."""
     oracle = getattr(structure, "bounded_argmax", None)
     return (structure.argmax(x, w, *truth), 0.0) if oracle is None else oracle(x, w, *truth)
+
+
+def loss_of(structure: Any) -> Callable[[Any, Any, Any], float]:
+    """`Structure.loss` as a function of x, truth and label, whether it asks for x or not."""
+    loss = structure.loss
+    if "x" in inspect.signature(loss).parameters:
+        return lambda x, truth, label: loss(truth, label, x=x)
+    return lambda x, truth, label: loss(truth, label)
 
 
 def is_exact(structure: Any) -> bool:

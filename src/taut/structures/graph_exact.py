@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from taut.compiled.jit import helper
-from taut.compiled.rows import Rows, add_row, as_rows, row_dot, summed_norms
+from taut.compiled.rows import Rows, add_row, as_rows, prefetch_rows, row_dot, summed_norms
 from taut.data.arrays import offsets_of
 from taut.data.graphs import Graphs, as_graphs
 from taut.inference.cliques import condition, condition_again, join, maximise, row_of
@@ -147,6 +147,11 @@ class ExactGraph(CompiledStructure):
     def decode(self, labels, offsets):
         """One array of label codes per graph."""
         return np.split(labels, offsets[1:-1])
+
+    @staticmethod
+    def prefetch(data, i):
+        """The rows of the graph."""
+        prefetch_rows(data.rows, data.offsets[i], data.offsets[i + 1])
 
     @staticmethod
     def pull(data, i, w, work):

@@ -29,6 +29,7 @@ from taut.structures.base import (
     CompiledStructure,
     Oracles,
     Structure,
+    loss_of,
 )
 
 
@@ -94,23 +95,23 @@ class RescaledPlain(SlackRescaled, Structure):
         """phi(truth) - loss(label) psi(label)."""
         x, truth = x
         right = np.asarray(self.structure.features(x, truth), dtype=np.float64)
-        loss = self.structure.loss(truth, label)
+        loss = loss_of(self.structure)(x, truth, label)
         return right + loss * (self.structure.features(x, label) - right)
 
-    def loss(self, truth: Any, label: Any) -> float:
+    def loss(self, truth: Any, label: Any, x: Any) -> float:  # type: ignore[override]
         """As it is."""
-        return self.structure.loss(truth, label)
+        return loss_of(self.structure)(x[0], truth, label)
 
     def argmax(self, x: Any, w: np.ndarray, truth: Any = None) -> Any:
         """The best of all labels; the structure's own prediction without a truth."""
         x, _ = x
         if truth is None:
             return self.structure.argmax(x, w)
-        base = w @ self.structure.features(x, truth)
+        base, loss = w @ self.structure.features(x, truth), loss_of(self.structure)
 
         def value(label: Any) -> float:
             missing = 1.0 + w @ self.structure.features(x, label) - base
-            return self.structure.loss(truth, label) * missing
+            return loss(x, truth, label) * missing
 
         return max((truth, *self.structure.labels(x)), key=value)
 
