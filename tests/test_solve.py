@@ -285,9 +285,8 @@ class Boastful(DualCoordinate):
 
     def pass_(self, problem, state, *arguments):
         report = super().pass_(problem, state, *arguments)
-        return (
-            dataclasses.replace(report, gap=self.claim) if state.passes <= self.boasts else report
-        )
+        boasts = state.part.passes <= self.boasts
+        return dataclasses.replace(report, gap=self.claim) if boasts else report
 
 
 @pytest.mark.parametrize("claim", [0.0, 1e-15])
