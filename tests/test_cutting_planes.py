@@ -24,6 +24,7 @@ from taut.solvers import NSlack, OneSlack
 from taut.solvers.baselines import one_slack
 from taut.solvers.baselines._cuts import Cuts
 from taut.solvers.baselines._simplex_qp import best_weights
+from taut.spaces.quadratic import Quadratic
 from taut.structures import Multiclass, Scalar
 from test_online_cache import in_memory, part_of, stream
 from test_regularizer import n_weights, numbers
@@ -93,11 +94,11 @@ def test_gram_matrix_is_that_of_the_planes(form):
 
 
 def test_planes_are_kept_sparse_where_that_is_smaller():
-    cuts = Cuts()
+    cuts = Cuts(Quadratic())
     for psi in (np.eye(10)[3], np.arange(10.0), np.zeros(10)):
         cuts.add(psi, 1.0)
     assert [len(vector.values) for vector in cuts.psi] == [1, 10, 0]
-    again = Cuts()
+    again = Cuts(Quadratic())
     again.restore(cuts.arrays())
     for vector, other in zip(cuts.psi, again.psi, strict=True):
         assert_array_equal(dense(vector, 10), dense(other, 10))

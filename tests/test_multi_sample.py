@@ -341,7 +341,7 @@ def first_two(data, i, work, loss_weight, seed, found):
     """The argmax, and the class beside it."""
     best = 0
     for k in range(1, 4):
-        cost = data[2][data[1][i]]
+        cost = data[1][data[0][i]]
         if work[k] + loss_weight * cost[k] > work[best] + loss_weight * cost[best]:
             best = k
     found[0, 0] = best

@@ -318,7 +318,7 @@ def test_lines_are_counted_under_the_lock():
 def test_a_fork_while_a_thread_draws_leaves_no_lock():
     code = """if True:
         import os, signal, threading, warnings
-        from taut import progress
+        from taut.console import progress
 
         held, over = threading.Event(), threading.Event()
 
