@@ -2,10 +2,10 @@
 
 python benchmarks/compare_trees.py --data FOLDER --before OLD/src --after NEW/src
 
-The linear fits of `linear_rivals.py` and the plain-Python structure of `examples/own_structure.py`, or
-words of letters with `--cells words`; without warm starts and checkpoints. Each checkout is a process
-of its own, which has compiled before; they take turns, and each fit is compared by its least CPU
-time, or with `--jobs 2` by its least wall time.
+The linear fits of `linear_rivals.py` and the plain-Python structure of `examples/own_structure.py`,
+or words of letters with `--cells words`; without warm starts and checkpoints. Each checkout is a
+process of its own, which has compiled before; they take turns, and each fit is compared by its
+least CPU time, or with `--jobs 2` by its least wall time.
 """
 
 from __future__ import annotations
