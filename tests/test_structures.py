@@ -459,7 +459,7 @@ class WrongOverlaps(Chain):
 
 def test_a_part_in_the_padding_is_named():
     case = tags(NextToColumns)
-    message = r"label \[.*\] is made of a potential that is padding; count `stride` of RowFeatures"
+    message = r"label \[.*\] is made of a potential that is padding, one of \[.*\]; count `stride`"
     with pytest.raises(InvalidStructure, match=message):
         check_structure(case.structure, *case.data(), candidates=case.labels)
 

@@ -201,13 +201,16 @@ class CompiledExample(Example):
         return potentials
 
     def features(self, label):
-        phi = push(self, self.statistics(label))
+        statistics = self.statistics(label)
+        phi = push(self, statistics)
         own = self.map.unpad(phi)
         if not np.array_equal(self.map.pad(own), phi, equal_nan=True):
             self.fail(
                 "parts",
-                f"label {self.name(label)} is made of a potential that is padding",
-                "count `stride` of RowFeatures, and not `columns`, from a row to the next one",
+                f"label {self.name(label)} is made of a potential that is padding, one of "
+                f"{np.flatnonzero(statistics).tolist()}",
+                "count `stride` of RowFeatures, and not `columns`, from a row to the next one or "
+                "to the tail, which has no more potentials than it has weights",
             )
         return own
 
