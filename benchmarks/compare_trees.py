@@ -41,7 +41,7 @@ def load(name, folder):
     import taut
 
     if name.startswith("tags"):
-        sys.path.insert(0, str(HERE.parent / "examples"))
+        sys.path.insert(0, str(Path(taut.__file__).parents[2] / "examples"))  # of that checkout
         from own_structure import Tags, tagged
 
         X, y = tagged(300, 5, 8, np.random.default_rng(0))
