@@ -19,6 +19,7 @@ import hashlib
 import time
 import types
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -239,6 +240,19 @@ def _dispatcher(function: Callable) -> Any:
     return dispatcher
 
 
+_to_inline: weakref.WeakSet[Callable] = weakref.WeakSet()
+
+
+def inline_always(function: Callable) -> Callable:
+    """Let `helper` compile `function` into its callers, whatever LLVM thinks of its size.
+
+    For what each visit calls with many arguments, such as a space: copying them took 5 % of the
+    time of words.
+    """
+    _to_inline.add(function)
+    return function
+
+
 @functools.cache
 def helper(function: Callable, allocates: bool = False, bounded: bool = False) -> Callable:
     """Compile `function` as a part of compiled functions that call it; Python cannot.
@@ -246,6 +260,7 @@ def helper(function: Callable, allocates: bool = False, bounded: bool = False) -
     Where it is `bounded`, an index outside an array raises an IndexError, and NaN stays NaN.
     """
     options = _OPTIONS | {"boundscheck": bounded, "fastmath": not bounded, "_nrt": allocates}
+    options["forceinline"] = function in _to_inline
     return numba.njit(**options, **_INSIDE)(_renamed(function, "a" * allocates + "b" * bounded))
 
 

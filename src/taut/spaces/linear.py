@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from taut.compiled.jit import helper, inlined
+from taut.compiled.jit import helper, inline_always, inlined
 from taut.compiled.lanes import (
     add,
     aligned_zeros,
@@ -181,6 +181,7 @@ def _functions_of(kind: type, lifts: bool, biased: bool) -> SpaceFunctions:
         else:
             prefetch_rows(space.rows, space.places[i, 0], space.places[i, 1])
 
+    @inline_always
     def pull(space, i, w, theta):
         if ONE_ROW:
             first, last = i, i + 1
@@ -206,6 +207,7 @@ def _functions_of(kind: type, lifts: bool, biased: bool) -> SpaceFunctions:
             for p in range(0, space.tail, width(zero)):
                 store(load(zero, w, space.tail_at + p), theta, at + p)
 
+    @inline_always
     def push(space, i, s, size, least, w):
         if ONE_ROW:
             first, last = i, i + 1
