@@ -12,7 +12,8 @@ import numpy as np
 
 from taut.compiled.jit import kernel
 from taut.compiled.rows import n_rows, row_inner
-from taut.spaces.linear import Features, SpaceFunctions, through_weights
+from taut.spaces.features import Features
+from taut.spaces.linear import SpaceFunctions, through_weights
 from taut.spaces.quadratic import Quadratic
 
 

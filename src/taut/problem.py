@@ -19,7 +19,7 @@ from taut.binding import CompiledData, Findings, PythonData, bind
 from taut.data.arrays import LARGEST
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
-from taut.spaces.linear import Features
+from taut.spaces.features import Features
 from taut.spaces.quadratic import Quadratic
 from taut.spaces.regularizer import Prior, Regularizer
 from taut.storage.checksum import arrays_in, checksum

@@ -19,7 +19,7 @@ from taut.binding.plain import PythonData, plain
 from taut.binding.spot_check import spot_check
 from taut.binding.threads import in_threads
 from taut.errors import InvalidData
-from taut.spaces.linear import Features
+from taut.spaces.features import Features
 from taut.spaces.regularizer import Prior, Regularizer
 from taut.structures._signatures import check_signatures
 from taut.structures.base import CompiledStructure, Structure

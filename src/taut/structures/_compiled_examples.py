@@ -9,8 +9,8 @@ import numpy as np
 
 from taut.compiled.jit import specialise
 from taut.errors import InvalidData
+from taut.spaces.features import OwnFeatures
 from taut.spaces.labels import ProductRoom, products_of, score_of
-from taut.spaces.linear import OwnFeatures
 from taut.spaces.parts import Extent, Scatter
 from taut.structures._examples import PRECISION, Candidates, Example, Guarded
 from taut.structures._map_laws import check_map, pulled, push, written_by_pull

@@ -11,7 +11,7 @@ import numpy as np
 from taut.compiled.lanes import prefetch
 from taut.compiled.rows import as_rows
 from taut.data.arrays import as_matrix
-from taut.spaces.linear import RowFeatures
+from taut.spaces.features import RowFeatures
 from taut.spaces.parts import part
 from taut.structures.base import Blocks, CompiledStructure
 

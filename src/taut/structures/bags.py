@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from taut.compiled.rows import as_rows
 from taut.data.arrays import Checked, Matrix, as_matrix, offsets_of
 from taut.errors import InvalidData
-from taut.spaces.linear import RowFeatures
+from taut.spaces.features import RowFeatures
 from taut.spaces.parts import part
 from taut.structures.base import Blocks, CompiledStructure, as_stacked
 

@@ -23,7 +23,8 @@ from taut.compiled.label_rows import Listed
 from taut.data.arrays import Matrix, as_matrix
 from taut.errors import InvalidData, InvalidStructure
 from taut.result import THE_OBJECTIVE
-from taut.spaces.linear import Features, OwnMap, SpaceFunctions
+from taut.spaces.features import Features
+from taut.spaces.linear import OwnMap, SpaceFunctions
 
 
 class Structure(ABC):

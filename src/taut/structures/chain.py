@@ -11,7 +11,7 @@ from taut.compiled.rows import as_rows, row_inner
 from taut.data.arrays import take_runs
 from taut.inference import chain_means as means
 from taut.inference.viterbi import max_plus
-from taut.spaces.linear import RowFeatures
+from taut.spaces.features import RowFeatures
 from taut.spaces.parts import part
 from taut.structures.base import Blocks, CompiledStructure, as_codes, as_stacked
 

@@ -12,7 +12,7 @@ from taut.data.arrays import offsets_of
 from taut.data.graphs import Graphs, as_graphs
 from taut.inference.cliques import condition, condition_again, join, maximise, row_of
 from taut.inference.junction import Junctions, junction_trees
-from taut.spaces.linear import OwnFeatures
+from taut.spaces.features import OwnFeatures
 from taut.spaces.parts import part
 from taut.structures._pairs import as_node_codes, tie_table
 from taut.structures.base import Blocks, CompiledStructure

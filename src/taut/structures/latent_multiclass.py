@@ -12,7 +12,7 @@ from taut.data.arrays import offsets_of
 from taut.data.costs import as_cost
 from taut.errors import InvalidData
 from taut.inference.means import least_of
-from taut.spaces.linear import RowFeatures
+from taut.spaces.features import RowFeatures
 from taut.spaces.parts import part
 from taut.structures.base import Blocks, CompiledStructure, as_codes, as_stacked
 

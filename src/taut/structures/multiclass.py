@@ -11,7 +11,7 @@ from taut.compiled.rows import as_rows
 from taut.data.arrays import as_matrix
 from taut.data.costs import as_cost
 from taut.inference.means import least_of
-from taut.spaces.linear import RowFeatures
+from taut.spaces.features import RowFeatures
 from taut.spaces.parts import part
 from taut.structures.base import Blocks, CompiledStructure, as_codes
 

@@ -19,7 +19,7 @@ from taut.data.queries import (
     shared_worth,
 )
 from taut.errors import InvalidData
-from taut.spaces.linear import RowFeatures
+from taut.spaces.features import RowFeatures
 from taut.spaces.parts import part
 from taut.structures.base import Blocks, CompiledStructure, as_stacked
 

@@ -1,0 +1,302 @@
+"""How features of blocks are made: rows in columns of w and a tail, or by a structure itself."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+
+from taut.compiled.lanes import aligned_zeros, stride_of
+from taut.compiled.rows import Rows, as_rows, n_rows, squared_norms
+from taut.data.arrays import as_matrix, ranges, take_rows, take_runs
+from taut.errors import InvalidStructure
+from taut.spaces.linear import (
+    OneRow,
+    OneRowColumns,
+    SomeRows,
+    SomeRowsColumns,
+    SpaceFunctions,
+    functions_of,
+    own_functions,
+)
+from taut.spaces.quadratic import Quadratic
+
+
+class Features(ABC):
+    """How the features of all blocks are made of labels' statistics, and what w looks like there.
+
+    Attributes
+    ----------
+    n_features : int
+        Number of weights.
+    n_potentials : int
+        Most numbers that the potentials of a block have.
+    size : int
+        Length of w with its padding.
+    dtype : type
+        Of w and of potentials while training; certificates are always of float64.
+    reads : int
+        How many numbers of w a visit reads, on average.
+    lifts : bool
+        Whether the inner products of a block's rows are known.
+    """
+
+    n_features: int
+    n_potentials: int
+    size: int
+    dtype: type
+    reads: int
+    lifts: bool = False
+
+    @abstractmethod
+    def view(self, data: tuple) -> tuple:
+        """What compiled code knows of the space and the blocks; `data` are those of the oracles."""
+
+    @abstractmethod
+    def functions(self, structure: Any) -> SpaceFunctions:
+        """What compiled code does with w."""
+
+    @abstractmethod
+    def take(self, blocks: np.ndarray) -> Features:
+        """The features of these blocks, which may be there several times."""
+
+    def compacted(self, blocks: np.ndarray, offsets: np.ndarray | None = None) -> Features:
+        """The features of these blocks, which hold nothing of others where that is possible.
+
+        Block i has the rows from offsets[i] to offsets[i + 1]; row i where there are no offsets.
+        """
+        return self.take(blocks)
+
+    def quadratic(self, prior: Any) -> Quadratic:
+        """The regulariser of points."""
+        return prior.quadratic(self.pad)
+
+    def pad(self, w: np.ndarray) -> np.ndarray:
+        """The weights in the form that compiled code sees."""
+        padded = aligned_zeros(self.size, w.dtype)
+        padded[: self.n_features] = w
+        return padded
+
+    def unpad(self, w: np.ndarray) -> np.ndarray:
+        """The weights alone, as float64."""
+        return w[: self.n_features].astype(np.float64)
+
+
+class OwnFeatures(Features):
+    """Features of a structure that reads and adds to w by functions of its own, `pull` and `push`.
+
+    Parameters
+    ----------
+    n_features : int
+        Number of weights.
+    n_potentials : int
+        Most numbers that the potentials of a block have.
+    dtype : type, default=float64
+        Of w and of potentials while training.
+    reads : int, optional
+        How many numbers of w a visit reads, on average; all of them by default.
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        n_potentials: int,
+        dtype: type = np.float64,
+        reads: int | None = None,
+    ) -> None:
+        self.n_features = self.size = n_features
+        self.reads = n_features if reads is None else reads
+        self.n_potentials = n_potentials
+        self.dtype = dtype
+
+    def view(self, data):
+        """The structure's data."""
+        return data
+
+    def take(self, blocks):
+        """Which blocks they are, the structure's data know."""
+        return self
+
+    def functions(self, structure):
+        """Those that the structure has."""
+        if structure.own_map is None:
+            raise InvalidStructure(
+                f"{type(structure).__name__} has OwnFeatures and no pull or no push: write them as "
+                "static methods, see taut.CompiledStructure, or give RowFeatures"
+            )
+        return own_functions(structure.own_map, structure.allocates)
+
+
+class RowFeatures(Features):
+    """Features that are rows of the data in columns of w, and a tail of w that all blocks share.
+
+    The potentials of a block are, for each of its rows, a number for each column, `stride` numbers
+    apart from those of the next row, and then the tail of w.
+
+    Parameters
+    ----------
+    X : array or CSR matrix
+        All rows. They are checked, unless `rows` are given.
+    rows : tuple of arrays, optional
+        The same as of `taut.compiled.rows.as_rows`.
+    columns : int, default=1
+        Of w: a row has a weight in each for each of its features.
+    bias : float, default=0.0
+        Value of a constant feature appended to each row; 0 appends none. Not with a tail.
+    places : ndarray of int64, shape (n_blocks, 2), optional
+        The first row of each block and the end of its rows; row i is block i's by default.
+    overlaps : ndarray, optional
+        Inner products of all pairs of rows of each block, one after the other.
+    tail : tuple of int, default=(0, 1)
+        Rows and columns of the tail. With one column its potentials follow each other; with more,
+        each row is padded to whole registers, as those of the data are.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        rows: Rows | None = None,
+        columns: int = 1,
+        bias: float = 0.0,
+        places: np.ndarray | None = None,
+        overlaps: np.ndarray | None = None,
+        tail: tuple[int, int] = (0, 1),
+    ) -> None:
+        if not (isinstance(tail, tuple) and len(tail) == 2):
+            raise InvalidStructure(
+                f"RowFeatures has tail = {tail!r}: give a pair, its rows and its columns; (n, 1) "
+                "for n single weights"
+            )
+        many = columns > 1 or tail[0] > 0
+        if bias != 0.0 and tail[0] > 0:
+            raise InvalidStructure(
+                f"RowFeatures has bias = {bias:g} and a tail of shape {tail}, each of which ends "
+                "w: append a constant column to X instead of the bias"
+            )
+        if rows is None:
+            X = as_matrix(X)
+            rows = as_rows(X)
+        norms = squared_norms(rows) + float(bias) ** 2
+        if places is None and tail[0] > 0:
+            # Blocks of one row as blocks of some: those alone have a tail.
+            places = np.column_stack([np.arange(len(norms)), np.arange(1, len(norms) + 1)])
+            overlaps = norms
+        self.dtype = X.dtype.type
+        self.columns = columns
+        self.stride = stride_of(columns, self.dtype) if many else 1
+        self.n_rows = X.shape[1] + (bias != 0.0)
+        self.tail = tail
+        self._tail_stride = stride_of(tail[1], self.dtype) if tail[1] > 1 else 1
+        self.n_features = self.n_rows * columns + tail[0] * tail[1]
+        self.bias = float(bias)
+        self.size = self.n_rows * self.stride + stride_of(tail[0] * self._tail_stride, self.dtype)
+        self._lay_out(rows, norms, places, overlaps)
+
+    def _lay_out(
+        self,
+        rows: Rows,
+        norms: np.ndarray,
+        places: np.ndarray | None,
+        overlaps: np.ndarray | None,
+    ) -> None:
+        """Have these rows, whose blocks are at these places, with these inner products."""
+        self.rows = rows
+        self.places = places
+        #: |(x, bias)|^2 of each row.
+        self.norms = norms
+        self.lifts = overlaps is not None or places is None
+        many, bias = self.columns > 1 or self.tail[0] > 0, self.bias
+        if places is None:
+            self.n_potentials = self.stride
+            self.reads = self.stride * rows[0].size // max(n_rows(rows), 1)
+            self._view: Any = OneRow(rows, bias, self.norms)
+            if many:
+                self._view = OneRowColumns(rows, bias, self.stride, self.norms)
+            return
+        lengths = places[:, 1] - places[:, 0]
+        tail_size = self.size - self.n_rows * self.stride
+        self.n_potentials = int(lengths.max()) * self.stride + tail_size
+        self.reads = self.stride * rows[0].size // max(len(places), 1) + tail_size
+        if many:
+            starts = np.cumsum(lengths**2) - lengths**2
+            self._view = SomeRowsColumns(
+                rows, bias, self.stride, np.column_stack([places, starts]),
+                np.empty(0) if overlaps is None else overlaps,
+                self.n_rows * self.stride, tail_size,
+            )  # fmt: skip
+        else:
+            self.lifts = False
+            self._view = SomeRows(rows, bias, np.ascontiguousarray(places))
+
+    def view(self, data):
+        """Rows, and which of them are whose."""
+        return self._view
+
+    def summed_lengths(self, offsets: np.ndarray) -> np.ndarray:
+        """The summed |(x, bias)| of the rows of each block."""
+        return np.add.reduceat(np.sqrt(self.norms), offsets[:-1])
+
+    def take(self, blocks):
+        """The same rows with other places."""
+        taken = copy.copy(self)
+        taken.lifts = taken.lifts and self.places is not None
+        if self.places is not None:
+            taken.places = self.places[blocks]
+            taken._view = self._view._replace(places=self._view.places[blocks])
+            return taken
+        taken.places = np.column_stack([blocks, blocks + 1])
+        if self.columns == 1:
+            taken._view = SomeRows(self.rows, self._view.bias, taken.places)
+        else:
+            taken._view = SomeRowsColumns(
+                self.rows, self._view.bias, self.stride,
+                np.column_stack([taken.places, blocks]), self._view.overlaps, self.size, 0,
+            )  # fmt: skip
+            taken.lifts = True
+        return taken
+
+    def compacted(self, blocks, offsets=None):
+        """A copy of the rows of these blocks alone, and of what is known of them."""
+        taken, places, overlaps = copy.copy(self), None, None
+        which = blocks
+        if self.places is not None:
+            offsets = np.arange(len(self.norms) + 1) if offsets is None else offsets
+            which, moved = take_runs(offsets, blocks)
+            places = self.places[blocks] + (moved[:-1] - offsets[blocks])[:, None]
+            if self.lifts:
+                sizes = (places[:, 1] - places[:, 0]) ** 2
+                overlaps = self._view.overlaps[ranges(self._view.places[blocks, 2], sizes)]
+        taken._lay_out(take_rows(self.rows, which), self.norms[which], places, overlaps)
+        return taken
+
+    def functions(self, structure):
+        """Those of all rows, whatever the structure."""
+        kind: type = type(self._view)
+        return functions_of(kind, self.lifts, self._view.bias != 0.0)
+
+    def _shares(self, w: np.ndarray, padded: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Rows and tail: the weights, and where they are among the padded ones."""
+        end, padded_end = self.n_rows * self.columns, self.n_rows * self.stride
+        tail = padded[padded_end : padded_end + self.tail[0] * self._tail_stride]
+        return [
+            (w[:end].reshape(-1, self.columns),
+             padded[:padded_end].reshape(-1, self.stride)[:, : self.columns]),
+            (w[end:].reshape(-1, self.tail[1]),
+             tail.reshape(-1, self._tail_stride)[:, : self.tail[1]]),
+        ]  # fmt: skip
+
+    def pad(self, w: np.ndarray) -> np.ndarray:
+        """Each row and each row of the tail padded to whole registers."""
+        padded = aligned_zeros(self.size, w.dtype)
+        for given, place in self._shares(w, padded):
+            place[:] = given
+        return padded
+
+    def unpad(self, w: np.ndarray) -> np.ndarray:
+        """The weights alone, as float64."""
+        out = np.empty(self.n_features)
+        for place, given in self._shares(out, w):
+            place[:] = given
+        return out
