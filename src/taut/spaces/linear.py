@@ -96,6 +96,23 @@ class SomeRowsColumns(NamedTuple):
     tail: int
 
 
+class RowsAndTailRows(NamedTuple):
+    """The same without overlaps, where block i sees the tail through rows of another kind.
+
+    They begin and end as tail_places[i] says, and have `tail_stride` columns.
+    """
+
+    rows: Rows
+    bias: float
+    stride: int
+    places: np.ndarray
+    tail_at: int
+    tail: int
+    tail_rows: Rows
+    tail_stride: int
+    tail_places: np.ndarray
+
+
 @inlined
 def _add_bias(source, source_at, scale, target, target_at, stride):
     """Add a row of numbers times a scale to another."""
@@ -161,8 +178,8 @@ def functions_of(kind: type, lifts: bool, biased: bool) -> SpaceFunctions:
 
     What a kind does not have is left out when they are compiled: these names are constants there.
     """
-    ONE_ROW, COLUMNS = kind in (OneRow, OneRowColumns), kind in (OneRowColumns, SomeRowsColumns)
-    TAIL, BIAS = kind is SomeRowsColumns, biased
+    ONE_ROW, COLUMNS = kind in (OneRow, OneRowColumns), kind not in (OneRow, SomeRows)
+    TAIL, TAIL_ROWS, BIAS = kind is SomeRowsColumns, kind is RowsAndTailRows, biased
 
     def ask(space, i):
         if ONE_ROW:
@@ -170,6 +187,8 @@ def functions_of(kind: type, lifts: bool, biased: bool) -> SpaceFunctions:
             prefetch(space.overlaps, i)
         else:
             prefetch_rows(space.rows, space.places[i, 0], space.places[i, 1])
+        if TAIL_ROWS:
+            prefetch_rows(space.tail_rows, space.tail_places[i, 0], space.tail_places[i, 1])
 
     @inline_always
     def pull(space, i, w, theta):
@@ -196,6 +215,11 @@ def functions_of(kind: type, lifts: bool, biased: bool) -> SpaceFunctions:
             zero = zeros(w, 1)
             for p in range(0, space.tail, width(zero)):
                 store(load(zero, w, space.tail_at + p), theta, at + p)
+        if TAIL_ROWS:
+            tail = w[space.tail_at :]
+            for r in range(space.tail_places[i, 0], space.tail_places[i, 1]):
+                row_times(space.tail_rows, r, tail, space.tail_stride, theta, at)
+                at += space.tail_stride
 
     @inline_always
     def push(space, i, s, size, least, w):
@@ -223,18 +247,24 @@ def functions_of(kind: type, lifts: bool, biased: bool) -> SpaceFunctions:
             for p in range(0, size - at, width(zero)):
                 place = space.tail_at + p
                 store(add(load(zero, w, place), load(zero, s, at + p)), w, place)
+        if TAIL_ROWS:
+            tail = w[space.tail_at :]
+            for r in range(space.tail_places[i, 0], space.tail_places[i, 1]):
+                add_full_outer(space.tail_rows, r, s, at, least, tail, space.tail_stride)
+                at += space.tail_stride
 
     def square(space, i):
         return space.overlaps[i] if ONE_ROW else 0.0
 
     def n_own(space, i, s):
         count = 1 if ONE_ROW else space.places[i, 1] - space.places[i, 0]
-        return count * space.stride if COLUMNS else count
-
-    def n_all(space, i, s):
-        count = 1 if ONE_ROW else space.places[i, 1] - space.places[i, 0]
         own = count * space.stride if COLUMNS else count
-        return own + space.tail if TAIL else own
+        if TAIL_ROWS:
+            own += (space.tail_places[i, 1] - space.tail_places[i, 0]) * space.tail_stride
+        return own
+
+    def n_with_tail(space, i, s):
+        return (space.places[i, 1] - space.places[i, 0]) * space.stride + space.tail
 
     def touch(space, i, action):
         if ONE_ROW:
@@ -245,11 +275,12 @@ def functions_of(kind: type, lifts: bool, biased: bool) -> SpaceFunctions:
         touch_rows(space.rows, first, last, stride, action)
         if BIAS:
             act(action, end - stride, end)
-        if TAIL:
+        if TAIL or TAIL_ROWS:
             act(action, end - space.tail, end)
 
     by_rows = _by_overlap if ONE_ROW else _by_overlaps
     lift = by_rows if lifts else through_weights(pull, push)
+    n_all = n_with_tail if TAIL else n_own
     return SpaceFunctions(ask, pull, push, lift, square, n_own, n_all, touch)
 
 
