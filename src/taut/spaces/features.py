@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from taut.compiled.lanes import aligned_zeros, stride_of
-from taut.compiled.rows import Rows, as_rows, n_rows, squared_norms
+from taut.compiled.rows import Rows, as_rows, inner_products, n_rows, squared_norms
 from taut.data.arrays import as_matrix, offsets_of, ranges, take_rows, take_runs
 from taut.errors import InvalidStructure
 from taut.spaces.linear import (
@@ -23,6 +23,20 @@ from taut.spaces.linear import (
     own_functions,
 )
 from taut.spaces.quadratic import Quadratic
+
+_WORTHWHILE = 4  # numbers for each of the data that inner products of rows may take
+
+
+def worth_overlaps(size: int, *places: np.ndarray) -> bool:
+    """Whether data of this size are not much smaller than all products of a block's rows."""
+    count = sum(((ends[:, 1] - ends[:, 0]) ** 2).sum() for ends in places)
+    return bool(count <= _WORTHWHILE * size)
+
+
+def _counted(places: np.ndarray) -> np.ndarray:
+    """Places, and where the inner products of each block's rows begin."""
+    sizes = (places[:, 1] - places[:, 0]) ** 2
+    return np.column_stack([places, np.cumsum(sizes) - sizes])
 
 
 class Features(ABC):
@@ -149,7 +163,8 @@ class RowFeatures(Features):
     places : ndarray of int64, shape (n_blocks, 2), optional
         The first row of each block and the end of its rows; row i is block i's by default.
     overlaps : ndarray, optional
-        Inner products of all pairs of rows of each block, one after the other.
+        Inner products of all pairs of rows of each block, one after the other, see
+        `taut.compiled.rows.inner_products`.
     tail : tuple of int, default=(0, 1)
         Rows and columns of the tail. With one column its potentials follow each other; with more,
         each row is padded to whole registers, as those of the data are.
@@ -239,22 +254,20 @@ class RowFeatures(Features):
         tail_size = self.size - self.n_rows * self.stride
         self.n_potentials = int(lengths.max()) * self.stride + tail_size
         self.reads = self.stride * rows[0].size // max(len(places), 1) + tail_size
+        common = (
+            rows, bias, self.stride, _counted(places),
+            np.empty(0) if overlaps is None else overlaps, self.n_rows * self.stride, tail_size,
+        )  # fmt: skip
         if tail_rows is not None:
-            self.lifts = False
             more, ends = tail_rows
             sizes = lengths * self.stride + (ends[:, 1] - ends[:, 0]) * self.tail_stride
             self.n_potentials = int(sizes.max())
             self._view = RowsAndTailRows(
-                rows, bias, self.stride, places, self.n_rows * self.stride, tail_size,
-                more, self.tail_stride, ends,
+                *common, more, self.tail_stride, _counted(ends),
+                inner_products(more, ends) if self.lifts else np.empty(0),
             )  # fmt: skip
         elif many:
-            starts = np.cumsum(lengths**2) - lengths**2
-            self._view = SomeRowsColumns(
-                rows, bias, self.stride, np.column_stack([places, starts]),
-                np.empty(0) if overlaps is None else overlaps,
-                self.n_rows * self.stride, tail_size,
-            )  # fmt: skip
+            self._view = SomeRowsColumns(*common)
         else:
             self.lifts = False
             self._view = SomeRows(rows, bias, np.ascontiguousarray(places))
@@ -280,8 +293,8 @@ class RowFeatures(Features):
             taken.places = self.places[blocks]
             moved = {"places": self._view.places[blocks]}
             if self.tail_rows is not None:
-                moved["tail_places"] = self.tail_rows[1][blocks]
-                taken.tail_rows = self.tail_rows[0], moved["tail_places"]
+                moved["tail_places"] = self._view.tail_places[blocks]
+                taken.tail_rows = self.tail_rows[0], self.tail_rows[1][blocks]
             taken._view = self._view._replace(**moved)
             return taken
         taken.places = np.column_stack([blocks, blocks + 1])

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from taut.compiled.jit import helper
-from taut.compiled.rows import as_rows
+from taut.compiled.rows import as_rows, inner_products
 from taut.data.arrays import offsets_of
 from taut.data.graphs import Graphs, as_graphs
 from taut.inference.cliques import condition, condition_again, join, maximise, row_of
 from taut.inference.junction import Junctions, junction_trees
-from taut.spaces.features import RowFeatures
+from taut.spaces.features import RowFeatures, worth_overlaps
 from taut.spaces.parts import part
 from taut.structures._pairs import as_node_codes, tie_table
 from taut.structures.base import Blocks, CompiledStructure
@@ -44,16 +44,22 @@ def _fill(data, i, work, loss_weight, tables, at):
     pairs = n_nodes * stride
     for clique in range(trees.first[i], trees.first[i] + n_nodes):
         v = trees.nodes[clique]
-        row = at + trees.tables[clique]
-        for r in range(trees.n_rows[clique]):
+        start = at + trees.tables[clique]
+        end = start + trees.n_rows[clique] * n_labels
+        for row in range(start, end, n_labels):
             for k in range(n_labels):
                 tables[row + k] = work[v * stride + k] + cost * (data.truth[node + v] != k)
-            for p in range(trees.edge_starts[clique], trees.edge_starts[clique + 1]):
-                scores = pairs + trees.edges[p, 0] * data.edge_stride
-                slots = data.slots[trees.edges[p, 2], r // trees.edges[p, 1] % n_labels]
-                for k in range(n_labels):
-                    tables[row + k] += work[scores + slots[k]]
-            row += n_labels
+        for p in range(trees.edge_starts[clique], trees.edge_starts[clique + 1]):
+            scores = pairs + trees.edges[p, 0] * data.edge_stride
+            row = start
+            while row < end:
+                # The neighbour's label is a digit of the row: counted, as divisions are slow.
+                for other in range(n_labels):
+                    slots = data.slots[trees.edges[p, 2], other]
+                    for _ in range(trees.edges[p, 1]):
+                        for k in range(n_labels):
+                            tables[row + k] += work[scores + slots[k]]
+                        row += n_labels
 
 
 class ExactGraph(CompiledStructure):
@@ -84,14 +90,18 @@ class ExactGraph(CompiledStructure):
         trees, sizes = self._trees(graphs)
         offsets, edge_offsets = graphs.offsets, graphs.edge_offsets
         n_nodes, n_edge_features = np.diff(offsets), graphs.edge_matrix.shape[1]
+        rows, places = as_rows(graphs.matrix), np.column_stack([offsets[:-1], offsets[1:]])
+        edge_places = np.column_stack([edge_offsets[:-1], edge_offsets[1:]])
         # Edges that have the constant 1 alone see the pair weights as they are.
         alike = n_edge_features == 1 and bool((graphs.edge_matrix == 1.0).all())
-        edge_places = np.column_stack([edge_offsets[:-1], edge_offsets[1:]])
+        size = rows[0].size + graphs.edge_matrix.size
+        known = y is not None and worth_overlaps(size, places, edge_places)
         features = RowFeatures(
             graphs.matrix,
-            as_rows(graphs.matrix),
+            rows,
             columns=self.n_labels,
-            places=np.column_stack([offsets[:-1], offsets[1:]]),
+            places=places,
+            overlaps=inner_products(rows, places) if known else None,
             tail=(n_edge_features, self.n_weights),
             tail_rows=None if alike else (graphs.edge_matrix, edge_places),
             order="F",
@@ -218,9 +228,12 @@ class ExactGraph(CompiledStructure):
             for p in range(trees.edge_starts[clique], trees.edge_starts[clique + 1]):
                 at = pairs + trees.edges[p, 0] * data.edge_stride
                 row = pairs + trees.tables[clique]
-                for r in range(trees.n_rows[clique]):
-                    slots = data.slots[trees.edges[p, 2], r // trees.edges[p, 1] % n_labels]
-                    for k in range(n_labels):
-                        if slots[k] < data.n_weights:
-                            statistics[at + slots[k]] += mean[row + k]
-                    row += n_labels
+                end = row + trees.n_rows[clique] * n_labels
+                while row < end:
+                    for other in range(n_labels):
+                        slots = data.slots[trees.edges[p, 2], other]
+                        for _ in range(trees.edges[p, 1]):
+                            for k in range(n_labels):
+                                if slots[k] < data.n_weights:
+                                    statistics[at + slots[k]] += mean[row + k]
+                            row += n_labels
