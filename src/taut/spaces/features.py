@@ -223,9 +223,10 @@ class RowFeatures(Features):
         self.n_features = self.n_rows * columns + tail[0] * tail[1]
         self.bias = float(bias)
         self.size = self.n_rows * self.stride + stride_of(tail[0] * self.tail_stride, self.dtype)
+        more: tuple[Rows, np.ndarray] | None = None
         if tail_rows is not None:
-            tail_rows = as_rows(np.ascontiguousarray(tail_rows[0])), tail_rows[1]
-        self._lay_out(rows, norms, places, overlaps, tail_rows)
+            more = as_rows(np.ascontiguousarray(tail_rows[0])), tail_rows[1]
+        self._lay_out(rows, norms, places, overlaps, more)
 
     def _lay_out(
         self,
