@@ -61,9 +61,9 @@ def library():
 def _expectations(oracles):
     pull, expect = oracles.pull, oracles.expect
 
-    def expectations(data, w, work, temperature, base, mean, repeats):
+    def expectations(space, data, w, work, temperature, base, mean, repeats):
         value = 0.0
-        pull(data, 0, w, work)
+        pull(space, 0, w, work)
         for _ in range(repeats):
             value = expect(data, 0, work, temperature, 0.0, base, mean)
         return value
@@ -74,9 +74,9 @@ def _expectations(oracles):
 def _best_labels(oracles):
     pull, argmax = oracles.pull, oracles.argmax
 
-    def best_labels(data, w, work, label, repeats):
+    def best_labels(space, data, w, work, label, repeats):
         value = 0.0
-        pull(data, 0, w, work)
+        pull(space, 0, w, work)
         for _ in range(repeats):
             value = argmax(data, 0, work, 0.0, label)
         return value
@@ -90,20 +90,23 @@ class Ours:
     def __init__(self, structure, X, scores):
         self.data = CompiledData(structure, structure.encode(X))
         self.blocks = self.data.blocks
+        self.given = self.data.own_space, self.blocks.data
         self.w, self.base = self.data.pad(scores), aligned_zeros(0, scores.dtype)
         self.work = aligned_zeros(self.blocks.work_size, scores.dtype)
         self.mean = aligned_zeros(self.blocks.mean_size, scores.dtype)
 
     def expect(self, temperature, repeats):
-        """The value and the rows of the mean, without padding."""
-        given = self.blocks.data, self.w, self.work, temperature, self.base, self.mean
+        """The value and the rows of the mean, without padding; of a tree's, the first of them."""
+        given = *self.given, self.w, self.work, temperature, self.base, self.mean
         value = self.data.kernel(_expectations)(*given, repeats)
-        return value, self.mean.reshape(-1, self.blocks.label_stride)[:, : self.blocks.n_labels]
+        stride = self.blocks.label_stride
+        rows = self.mean[: self.mean.size // stride * stride].reshape(-1, stride)
+        return value, rows[:, : self.blocks.n_labels]
 
     def argmax(self, repeats):
         """The value of the best label."""
         label = np.zeros(self.blocks.label_size, np.int32)
-        return self.data.kernel(_best_labels)(self.blocks.data, self.w, self.work, label, repeats)
+        return self.data.kernel(_best_labels)(*self.given, self.w, self.work, label, repeats)
 
 
 class Rival:

@@ -1,7 +1,8 @@
 """A second space: the features x (outer) x of rows, which are never written down.
 
 A point is sum_r A_r b_r over all rows r of the data, kept as the coefficients b_r, and the tail of
-w as it is. Whatever reads or adds to coordinates of w by itself gives wrong answers here.
+w as it is, which blocks see as in the linear space. Whatever reads or adds to coordinates of w by
+itself gives wrong answers here.
 """
 
 from __future__ import annotations
@@ -10,10 +11,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from taut.compiled.jit import kernel
+from taut.compiled.jit import helper, kernel
 from taut.compiled.rows import n_rows, row_inner
 from taut.spaces.features import Features
-from taut.spaces.linear import SpaceFunctions, through_weights
+from taut.spaces.linear import (
+    SpaceFunctions,
+    pull_tail_rows,
+    push_tail_rows,
+    through_weights,
+)
 from taut.spaces.quadratic import Quadratic
 
 
@@ -28,12 +34,27 @@ class QuadraticView(NamedTuple):
     tail: int
 
 
+class TailRowsView(NamedTuple):
+    """The same with rows of a second kind, through which block i sees the tail."""
+
+    rows: tuple
+    places: np.ndarray
+    squares: np.ndarray
+    stride: int
+    tail_at: int
+    tail: int
+    tail_rows: tuple
+    tail_stride: int
+    tail_places: np.ndarray
+
+
 def ask(space, i):
     """Nothing."""
 
 
-def pull(space, i, w, theta):
-    """theta[t, k] = sum_r <x_t, x_r>^2 w[r, k], then the tail."""
+@helper
+def pull_rows(space, i, w, theta):
+    """theta[t, k] = sum_r <x_t, x_r>^2 w[r, k]; where they end."""
     first, last = space.places[i, 0], space.places[i, 1]
     at = 0
     for t in range(first, last):
@@ -44,19 +65,42 @@ def pull(space, i, w, theta):
             for k in range(space.stride):
                 theta[at + k] += product * w[r * space.stride + k]
         at += space.stride
-    for p in range(space.tail):
-        theta[at + p] = w[space.tail_at + p]
+    return at
 
 
-def push(space, i, s, size, least, w):
-    """w[t, k] += s[t, k], then the tail if it is among the statistics."""
+@helper
+def push_rows(space, i, s, least, w):
+    """w[t, k] += s[t, k]; where they end."""
     first, stride = space.places[i, 0], space.stride
     own = (space.places[i, 1] - first) * stride
     for p in range(own):
         if abs(s[p]) > least:
             w[first * stride + p] += s[p]
+    return own
+
+
+def pull(space, i, w, theta):
+    """Those of rows, then the tail."""
+    at = pull_rows(space, i, w, theta)
+    for p in range(space.tail):
+        theta[at + p] = w[space.tail_at + p]
+
+
+def push(space, i, s, size, least, w):
+    """To those of rows, then to the tail if it is among the statistics."""
+    own = push_rows(space, i, s, least, w)
     for p in range(own, size):
         w[space.tail_at + p - own] += s[p]
+
+
+def pull_all(space, i, w, theta):
+    """Those of rows of both kinds."""
+    pull_tail_rows(space, i, w, theta, pull_rows(space, i, w, theta))
+
+
+def push_all(space, i, s, size, least, w):
+    """To those of rows of both kinds."""
+    push_tail_rows(space, i, s, push_rows(space, i, s, least, w), least, w)
 
 
 def square(space, i):
@@ -74,6 +118,12 @@ def n_all(space, i, s):
     return (space.places[i, 1] - space.places[i, 0]) * space.stride + space.tail
 
 
+def n_rows_all(space, i, s):
+    """Those of rows of both kinds."""
+    count = space.tail_places[i, 1] - space.tail_places[i, 0]
+    return (space.places[i, 1] - space.places[i, 0]) * space.stride + count * space.tail_stride
+
+
 def touch(space, i, action):
     """Nothing: there is no prior."""
 
@@ -81,6 +131,10 @@ def touch(space, i, action):
 FUNCTIONS = SpaceFunctions(
     ask, pull, push, through_weights(pull, push), square, n_own, n_all, touch
 )
+TAIL_ROWS_FUNCTIONS = SpaceFunctions(
+    ask, pull_all, push_all, through_weights(pull_all, push_all), square, n_rows_all, n_rows_all,
+    touch,
+)  # fmt: skip
 
 
 @kernel
@@ -104,16 +158,24 @@ class QuadraticFeatures(Features):
         self.gram = np.empty((n, n))
         _gram(linear.rows, self.gram)
         self.norms = np.diag(self.gram).copy()
-        self.stride = linear.stride
+        self.linear, self.stride = linear, linear.stride
         self.size = self.n_features = self.reads = n * linear.stride + tail
         self.n_potentials, self.dtype = linear.n_potentials, linear.dtype
-        self._view = QuadraticView(
-            linear.rows, places, self.norms, linear.stride, n * linear.stride, tail
-        )
+        common = linear.rows, places, self.norms, linear.stride, n * linear.stride, tail
+        self._view = QuadraticView(*common)
+        self._functions = FUNCTIONS
+        if linear.tail_rows is not None:
+            more, more_places = linear.tail_rows
+            self._view = TailRowsView(*common, more, linear.tail_stride, more_places)
+            self._functions = TAIL_ROWS_FUNCTIONS
 
     def summed_lengths(self, offsets):
         """As linear features have."""
-        return np.add.reduceat(np.sqrt(self.norms), offsets[:-1])
+        own, linear = (
+            np.add.reduceat(np.sqrt(norms), offsets[:-1])
+            for norms in (self.norms, self.linear.norms)
+        )
+        return own + self.linear.summed_lengths(offsets) - linear
 
     def view(self, data):
         """Rows and places."""
@@ -121,7 +183,7 @@ class QuadraticFeatures(Features):
 
     def functions(self, structure):
         """As above."""
-        return FUNCTIONS
+        return self._functions
 
     def take(self, blocks):
         """Not asked for."""

@@ -26,9 +26,9 @@ NO_BASE = np.empty(0)
 def _ask(oracles):
     pull, argmax, expect = oracles.pull, oracles.argmax, oracles.expect
 
-    def ask(data, i, w, work, forbidden, loss_weight, temperature, base, label, mean):
+    def ask(space, data, i, w, work, forbidden, loss_weight, temperature, base, label, mean):
         """The best label and the mean, where the score of `forbidden`, if any, is lowered."""
-        pull(data, i, w, work)
+        pull(space, i, w, work)
         if forbidden >= 0:
             work[forbidden] = -1e30
         best = argmax(data, i, work, loss_weight, label)
@@ -41,16 +41,16 @@ def _tell(oracles):
     pull, mean_of, normalise = oracles.pull, oracles.mean_of, oracles.normalise
     mean_loss, spread, push = oracles.mean_loss, oracles.spread, oracles.push
 
-    def tell(data, i, w, work, statistics, labels, means, given, mean, out):
+    def tell(space, data, i, w, work, statistics, labels, means, given, mean, out):
         """What is linear in `given`, the means of labels, and `mean` normalised."""
-        pull(data, i, w, work)
+        pull(space, i, w, work)
         loss = mean_loss(data, i, given)
         spread(data, i, given, statistics)
         score = 0.0
         for p in range(statistics.shape[0]):
             score += statistics[p] * work[p]
             statistics[p] *= -2.0
-        push(data, i, statistics, statistics.shape[0], 0.0, out)
+        push(space, i, statistics, statistics.shape[0], 0.0, out)
         for q in range(labels.shape[0]):
             mean_of(data, i, labels[q], means[q])
         normalise(data, i, mean)
@@ -65,6 +65,7 @@ class Asked:
     def __init__(self, structure, x, y):
         self.blocks = structure.encode([x], [y])
         self.features = self.blocks.features
+        self.given = self.features.view(self.blocks.data), self.blocks.data
         self.oracles = Operations(*structure.oracles, *self.features.functions(structure))
         self.n_labels, dtype = structure.n_labels, self.features.dtype
         choices = list(itertools.product(range(self.n_labels), repeat=len(y)))
@@ -79,7 +80,7 @@ class Asked:
         self.work = np.empty(self.blocks.work_size, dtype)
         self.means = np.full((len(choices), self.blocks.mean_size), 7.0, dtype)
         nothing = np.zeros(self.blocks.mean_size, dtype)
-        zero = np.zeros(self.features.size, dtype)
+        zero = np.zeros(self.features.n_features, dtype)
         self.uniform = self.tell(zero, nothing, nothing.copy())[3]
 
     def ask(self, w, loss_weight=0.0, temperature=1.0, base=NO_BASE, forbidden=-1):
@@ -87,19 +88,20 @@ class Asked:
         label, mean = np.empty(len(self.labels[0]), np.int32), np.full_like(self.means[0], 7.0)
         ask = specialise(_ask, self.oracles)
         best, soft = ask(
-            self.blocks.data, 0, w, self.work, forbidden, loss_weight, temperature,
+            *self.given, 0, self.features.pad(w), self.work, forbidden, loss_weight, temperature,
             base.astype(w.dtype), label, mean,
         )  # fmt: skip
         return best, label, soft, mean
 
     def tell(self, w, given, mean):
         """Score, loss and -2 A of a mean, and another normalised."""
+        w = self.features.pad(w)
         out, statistics = np.zeros_like(w), np.full(self.features.n_potentials, 7.0, w.dtype)
         tell = specialise(_tell, self.oracles)
         score, loss = tell(
-            self.blocks.data, 0, w, self.work, statistics, self.labels, self.means, given, mean, out
+            *self.given, 0, w, self.work, statistics, self.labels, self.means, given, mean, out
         )
-        return score, loss, out, mean
+        return score, loss, self.features.unpad(out), mean
 
     def row(self, label):
         return int(np.flatnonzero((self.labels == label).all(axis=1))[0])
@@ -176,7 +178,7 @@ def asked(draw):
 @given(asked(), st.sampled_from([0.0, 1.0, 0.3]), st.sampled_from([1e-3, 0.1, 1.0, 30.0, 1e3]))
 def test_oracles_equal_enumeration(problem, loss_weight, temperature):
     graph, rng = problem
-    w, other = rng.normal(size=(2, graph.features.size)) * 10.0 ** rng.uniform(-2, 1)
+    w, other = rng.normal(size=(2, graph.features.n_features)) * 10.0 ** rng.uniform(-2, 1)
     graph.check(w, loss_weight, temperature)
     base, known = graph.check(other, 0.0, 1.0 + np.abs(graph.phi @ other).max())
     graph.check(w, loss_weight, temperature, base, known)
@@ -186,7 +188,7 @@ def test_oracles_equal_enumeration(problem, loss_weight, temperature):
 @given(asked())
 def test_any_numbers_become_the_mean_of_a_distribution(problem):
     graph, rng = problem
-    nothing = np.zeros(graph.features.size)
+    nothing = np.zeros(graph.features.n_features)
     assert_allclose(graph.uniform, graph.means.mean(axis=0), atol=1e-14)
     for mean in (
         rng.uniform(size=graph.blocks.mean_size),
@@ -208,13 +210,13 @@ def test_any_numbers_become_the_mean_of_a_distribution(problem):
 @given(asked())
 def test_lowered_scores_forbid_a_label(problem):
     graph, rng = problem
-    w = rng.normal(size=graph.features.size)
+    w = rng.normal(size=graph.features.n_features)
     t, k = rng.integers(graph.labels.shape[1]), rng.integers(graph.n_labels)
     allowed = graph.labels[:, t] != k
     scores = graph.phi @ w
-    forbidden = t * graph.n_labels + k
+    forbidden = t * graph.blocks.label_stride + k
     graph.ask(w)
-    unaries = graph.work[: graph.labels.shape[1] * graph.n_labels].copy()
+    unaries = graph.work[: graph.labels.shape[1] * graph.blocks.label_stride].copy()
     best, label, _, mean = graph.ask(w, forbidden=forbidden)
     assert_allclose(best, scores[allowed].max(), atol=1e-10)
     assert_allclose(scores[graph.row(label)], scores[allowed].max(), atol=1e-10)
@@ -232,14 +234,14 @@ def test_single_precision_and_sparse_features(kind, precision, rng):
     edges = [[0, 1], [1, 2], [2, 3], [3, 0], [4, 0]]
     graph = Asked(Graph(3), (x, edges, rng.normal(size=(5, 2))), rng.integers(3, size=5))
     for temperature in (0.1, 1.0, 10.0):
-        w = rng.normal(size=graph.features.size).astype(graph.features.dtype)
+        w = rng.normal(size=graph.features.n_features).astype(graph.features.dtype)
         base, known = graph.check(w, 1.0, 10.0, precision=precision)
         graph.check(w, 1.0, temperature, base, known, precision)
 
 
 def test_zeros_of_a_base_count_as_tiny_numbers():
     graph = Asked(Graph(2), (np.eye(2), [[0, 1]]), np.zeros(2, dtype=int))
-    w = np.zeros(graph.features.size)
+    w = np.zeros(graph.features.n_features)
     # A single label is as good as certain, until scores are worth more than the floor.
     mean = graph.ask(w, base=graph.means[0])[3]
     assert_allclose(mean, graph.means[0], atol=1e-200)

@@ -8,7 +8,7 @@ from cases import long_if
 from quadratic_space import QuadraticFeatures, explicit
 from taut import Problem, solve
 from taut.solvers import DualCoordinate, FrankWolfe, MultiSample, NSlack, OneSlack
-from taut.structures import Chain, Multiclass, Scalar
+from taut.structures import Chain, Graph, Multiclass, Scalar, Tree
 
 SOLVERS = {
     "dual_coordinate": DualCoordinate(),
@@ -34,19 +34,43 @@ def chain(rng):
     return Chain(3, boundary=True), lambda rows: (rows(X), offsets), rng.integers(3, size=14)
 
 
+def tree(rng):
+    sizes = [4, 1, 5, 3]
+    nodes = [rng.normal(size=(n, 3)) for n in sizes]
+    edges = [[(rng.integers(v), v) for v in range(1, n)] for n in sizes]
+    y = [rng.integers(3, size=n) for n in sizes]
+    return Tree(3), lambda rows: list(zip(map(rows, nodes), edges, strict=True)), y
+
+
+def graph(rng):
+    cycle = [(0, 1), (2, 1), (2, 3), (3, 0)]
+    nodes, edges = rng.normal(size=(5, 4, 3)), rng.normal(size=(5, 4, 2))
+    y = list(rng.integers(3, size=(5, 4)))
+    structure = Graph(3, pairwise="potts")
+    return (
+        structure,
+        lambda rows: [(rows(x), cycle, f) for x, f in zip(nodes, edges, strict=True)],
+        y,
+    )
+
+
 STRUCTURES = {"scalar": scalar, "multiclass": multiclass, "chain": chain}
+GRAPHS = {"tree": tree, "graph": graph}
 
 
 @pytest.mark.parametrize(
     ("solver", "name"),
     [
-        long_if(name == "scalar" and solver != "dual_coordinate", solver, name)
-        for solver in SOLVERS
-        for name in STRUCTURES
+        *(
+            long_if(name == "scalar" and solver != "dual_coordinate", solver, name)
+            for solver in SOLVERS
+            for name in STRUCTURES
+        ),
+        *(("dual_coordinate", name) for name in GRAPHS),
     ],
 )
 def test_inner_products_alone_lead_to_the_optimum_of_explicit_features(solver, name, rng):
-    structure, X, y = STRUCTURES[name](rng)
+    structure, X, y = (STRUCTURES | GRAPHS)[name](rng)
     kernelised = Problem(structure, X(np.asarray), y, C=0.7, space=QuadraticFeatures)
     written_down = Problem(structure, X(explicit), y, C=0.7)
     options = {"tol": 1e-3, "random_state": 0, "max_iter": 5000}
@@ -58,9 +82,9 @@ def test_inner_products_alone_lead_to_the_optimum_of_explicit_features(solver, n
     assert_allclose(ours.primal, reference.primal, rtol=2e-3)
 
 
-@pytest.mark.parametrize("name", STRUCTURES)
+@pytest.mark.parametrize("name", STRUCTURES | GRAPHS)
 def test_dual_coordinate_takes_the_same_steps_as_with_explicit_features(name, rng):
-    structure, X, y = STRUCTURES[name](rng)
+    structure, X, y = (STRUCTURES | GRAPHS)[name](rng)
     kernelised = Problem(structure, X(np.asarray), y, C=0.7, space=QuadraticFeatures)
     written_down = Problem(structure, X(explicit), y, C=0.7)
     options = {"tol": 1e-12, "random_state": 0, "max_iter": 7}

@@ -362,6 +362,23 @@ def squared_norms(rows: Rows) -> np.ndarray:
     return out
 
 
-def summed_norms(rows: Rows, offsets: np.ndarray) -> np.ndarray:
-    """The summed |x_r| of the rows of each block."""
-    return np.add.reduceat(np.sqrt(squared_norms(rows)), offsets[:-1])
+@kernel
+def _fill_inner(rows, places, starts, out):
+    for i in range(places.shape[0]):
+        first, length = places[i, 0], places[i, 1] - places[i, 0]
+        for t in range(length):
+            for u in range(t + 1):
+                value = row_inner(rows, first + t, first + u)
+                out[starts[i] + t * length + u] = value
+                out[starts[i] + u * length + t] = value
+
+
+def inner_products(rows: Rows, places: np.ndarray) -> np.ndarray:
+    """Those of all pairs of rows of each block, one after the other, of the type of the rows.
+
+    Block i has the rows places[i, 0] to places[i, 1].
+    """
+    sizes = (places[:, 1] - places[:, 0]) ** 2
+    out = np.empty(int(sizes.sum()), dtype=rows[0].dtype)
+    _fill_inner(rows, places, np.cumsum(sizes) - sizes, out)
+    return out

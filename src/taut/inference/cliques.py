@@ -90,7 +90,7 @@ def _divide(tables, row, n_labels):
 
 
 @helper
-def _soften(tables, row, n_labels, temperature, base, base_row):
+def _soften(tables, row, n_labels, temperature, base):
     """Make a row of scores probabilities given the row; temperature log of the sum before that."""
     top = tables[row]
     for k in range(1, n_labels):
@@ -98,14 +98,14 @@ def _soften(tables, row, n_labels, temperature, base, base_row):
     prior = 0.0
     if base.shape[0] > 0:
         for k in range(n_labels):
-            prior += base[base_row + k]
+            prior += base[row + k]
     least = least_of(tables)
     known = prior > least
     total = 0.0
     for k in range(n_labels):
         value = math.exp((tables[row + k] - top) / temperature)
         if known:
-            value *= max(base[base_row + k] / prior, least)
+            value *= max(base[row + k] / prior, least)
         tables[row + k] = value
         total += value
     for k in range(n_labels):
@@ -119,16 +119,15 @@ def _soften(tables, row, n_labels, temperature, base, base_row):
 def condition(trees, first, n_nodes, n_labels, tables, at, temperature, base):
     """Make probabilities of a node given its neighbours of potentials; temperature log of the sum.
 
-    `base` is empty, or a mean: probabilities of nodes and then tables, as here.
+    `base` is empty, or a mean, whose tables begin at the same place.
     """
     total = 0.0
     for c in range(n_nodes):
         clique = first + c
-        start = trees.tables[clique]
+        start = at + trees.tables[clique]
         for r in range(trees.n_rows[clique]):
             row = start + r * n_labels
-            base_row = n_nodes * n_labels + row
-            message = _soften(tables, at + row, n_labels, temperature, base, base_row)
+            message = _soften(tables, row, n_labels, temperature, base)
             total += _send(trees, clique, first, n_labels, tables, at, r, message)
     return total
 
@@ -144,13 +143,16 @@ def condition_again(trees, first, n_nodes, n_labels, tables, at):
 
 
 @helper
-def join(trees, first, n_nodes, n_labels, mean):
-    """Joint probabilities of the cliques of conditional ones, and those of the nodes before."""
-    at = n_nodes * n_labels
+def join(trees, first, n_nodes, n_labels, mean, stride):
+    """Joint probabilities of the cliques of conditional ones, and those of the nodes before.
+
+    Nodes have `stride` numbers each, zeros after their labels.
+    """
+    at = n_nodes * stride
     for c in range(n_nodes - 1, -1, -1):
         clique = first + c
-        node = trees.nodes[clique] * n_labels
-        for k in range(n_labels):
+        node = trees.nodes[clique] * stride
+        for k in range(stride):
             mean[node + k] = 0.0
         start = at + trees.tables[clique]
         for r in range(trees.n_rows[clique]):

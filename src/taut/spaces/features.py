@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from taut.compiled.lanes import aligned_zeros, stride_of
-from taut.compiled.rows import Rows, as_rows, n_rows, squared_norms
-from taut.data.arrays import as_matrix, ranges, take_rows, take_runs
+from taut.compiled.rows import Rows, as_rows, inner_products, n_rows, squared_norms
+from taut.data.arrays import as_matrix, offsets_of, ranges, take_rows, take_runs
 from taut.errors import InvalidStructure
 from taut.spaces.linear import (
     OneRow,
     OneRowColumns,
+    RowsAndTailRows,
     SomeRows,
     SomeRowsColumns,
     SpaceFunctions,
@@ -22,6 +23,20 @@ from taut.spaces.linear import (
     own_functions,
 )
 from taut.spaces.quadratic import Quadratic
+
+_WORTHWHILE = 4  # numbers for each of the data that inner products of rows may take
+
+
+def worth_overlaps(size: int, *places: np.ndarray) -> bool:
+    """Whether data of this size are not much smaller than all products of a block's rows."""
+    count = sum(((ends[:, 1] - ends[:, 0]) ** 2).sum() for ends in places)
+    return bool(count <= _WORTHWHILE * size)
+
+
+def _counted(places: np.ndarray) -> np.ndarray:
+    """Places, and where the inner products of each block's rows begin."""
+    sizes = (places[:, 1] - places[:, 0]) ** 2
+    return np.column_stack([places, np.cumsum(sizes) - sizes])
 
 
 class Features(ABC):
@@ -148,10 +163,17 @@ class RowFeatures(Features):
     places : ndarray of int64, shape (n_blocks, 2), optional
         The first row of each block and the end of its rows; row i is block i's by default.
     overlaps : ndarray, optional
-        Inner products of all pairs of rows of each block, one after the other.
+        Inner products of all pairs of rows of each block, one after the other, see
+        `taut.compiled.rows.inner_products`.
     tail : tuple of int, default=(0, 1)
         Rows and columns of the tail. With one column its potentials follow each other; with more,
         each row is padded to whole registers, as those of the data are.
+    tail_rows : tuple of ndarrays, optional
+        Rows of a second kind, with a feature for each row of the tail, and the first and the end of
+        those of each block, as `places`. Blocks see the tail through them: for each a number for
+        each column, `tail_stride` apart, in place of the tail itself.
+    order : {"C", "F"}, default="C"
+        Of the weights of rows where they are not padded: feature by feature, or column by column.
     """
 
     def __init__(
@@ -163,11 +185,18 @@ class RowFeatures(Features):
         places: np.ndarray | None = None,
         overlaps: np.ndarray | None = None,
         tail: tuple[int, int] = (0, 1),
+        tail_rows: tuple[np.ndarray, np.ndarray] | None = None,
+        order: Literal["C", "F"] = "C",
     ) -> None:
         if not (isinstance(tail, tuple) and len(tail) == 2):
             raise InvalidStructure(
                 f"RowFeatures has tail = {tail!r}: give a pair, its rows and its columns; (n, 1) "
                 "for n single weights"
+            )
+        if tail_rows is not None and tail_rows[0].shape[1] != tail[0]:
+            raise InvalidStructure(
+                f"RowFeatures has tail_rows of {tail_rows[0].shape[1]} features and a tail of "
+                f"shape {tail}: give them a feature for each row of the tail"
             )
         many = columns > 1 or tail[0] > 0
         if bias != 0.0 and tail[0] > 0:
@@ -188,11 +217,16 @@ class RowFeatures(Features):
         self.stride = stride_of(columns, self.dtype) if many else 1
         self.n_rows = X.shape[1] + (bias != 0.0)
         self.tail = tail
-        self._tail_stride = stride_of(tail[1], self.dtype) if tail[1] > 1 else 1
+        padded = tail[1] > 1 or tail_rows is not None
+        self.tail_stride = stride_of(tail[1], self.dtype) if padded else 1
+        self._order = order
         self.n_features = self.n_rows * columns + tail[0] * tail[1]
         self.bias = float(bias)
-        self.size = self.n_rows * self.stride + stride_of(tail[0] * self._tail_stride, self.dtype)
-        self._lay_out(rows, norms, places, overlaps)
+        self.size = self.n_rows * self.stride + stride_of(tail[0] * self.tail_stride, self.dtype)
+        more: tuple[Rows, np.ndarray] | None = None
+        if tail_rows is not None:
+            more = as_rows(np.ascontiguousarray(tail_rows[0])), tail_rows[1]
+        self._lay_out(rows, norms, places, overlaps, more)
 
     def _lay_out(
         self,
@@ -200,10 +234,12 @@ class RowFeatures(Features):
         norms: np.ndarray,
         places: np.ndarray | None,
         overlaps: np.ndarray | None,
+        tail_rows: tuple[Rows, np.ndarray] | None,
     ) -> None:
         """Have these rows, whose blocks are at these places, with these inner products."""
         self.rows = rows
         self.places = places
+        self.tail_rows = tail_rows
         #: |(x, bias)|^2 of each row.
         self.norms = norms
         self.lifts = overlaps is not None or places is None
@@ -219,13 +255,20 @@ class RowFeatures(Features):
         tail_size = self.size - self.n_rows * self.stride
         self.n_potentials = int(lengths.max()) * self.stride + tail_size
         self.reads = self.stride * rows[0].size // max(len(places), 1) + tail_size
-        if many:
-            starts = np.cumsum(lengths**2) - lengths**2
-            self._view = SomeRowsColumns(
-                rows, bias, self.stride, np.column_stack([places, starts]),
-                np.empty(0) if overlaps is None else overlaps,
-                self.n_rows * self.stride, tail_size,
+        common = (
+            rows, bias, self.stride, _counted(places),
+            np.empty(0) if overlaps is None else overlaps, self.n_rows * self.stride, tail_size,
+        )  # fmt: skip
+        if tail_rows is not None:
+            more, ends = tail_rows
+            sizes = lengths * self.stride + (ends[:, 1] - ends[:, 0]) * self.tail_stride
+            self.n_potentials = int(sizes.max())
+            self._view = RowsAndTailRows(
+                *common, more, self.tail_stride, _counted(ends),
+                inner_products(more, ends) if self.lifts else np.empty(0),
             )  # fmt: skip
+        elif many:
+            self._view = SomeRowsColumns(*common)
         else:
             self.lifts = False
             self._view = SomeRows(rows, bias, np.ascontiguousarray(places))
@@ -235,8 +278,13 @@ class RowFeatures(Features):
         return self._view
 
     def summed_lengths(self, offsets: np.ndarray) -> np.ndarray:
-        """The summed |(x, bias)| of the rows of each block."""
-        return np.add.reduceat(np.sqrt(self.norms), offsets[:-1])
+        """The summed |(x, bias)| of the rows of each block, and those of its rows of the tail."""
+        total = np.add.reduceat(np.sqrt(self.norms), offsets[:-1])
+        if self.tail_rows is not None:
+            rows, places = self.tail_rows
+            sums = np.append(0.0, np.cumsum(np.sqrt(squared_norms(rows))))
+            total += sums[places[:, 1]] - sums[places[:, 0]]
+        return total
 
     def take(self, blocks):
         """The same rows with other places."""
@@ -244,7 +292,11 @@ class RowFeatures(Features):
         taken.lifts = taken.lifts and self.places is not None
         if self.places is not None:
             taken.places = self.places[blocks]
-            taken._view = self._view._replace(places=self._view.places[blocks])
+            moved = {"places": self._view.places[blocks]}
+            if self.tail_rows is not None:
+                moved["tail_places"] = self._view.tail_places[blocks]
+                taken.tail_rows = self.tail_rows[0], self.tail_rows[1][blocks]
+            taken._view = self._view._replace(**moved)
             return taken
         taken.places = np.column_stack([blocks, blocks + 1])
         if self.columns == 1:
@@ -259,7 +311,7 @@ class RowFeatures(Features):
 
     def compacted(self, blocks, offsets=None):
         """A copy of the rows of these blocks alone, and of what is known of them."""
-        taken, places, overlaps = copy.copy(self), None, None
+        taken, places, overlaps, tail_rows = copy.copy(self), None, None, None
         which = blocks
         if self.places is not None:
             offsets = np.arange(len(self.norms) + 1) if offsets is None else offsets
@@ -268,7 +320,12 @@ class RowFeatures(Features):
             if self.lifts:
                 sizes = (places[:, 1] - places[:, 0]) ** 2
                 overlaps = self._view.overlaps[ranges(self._view.places[blocks, 2], sizes)]
-        taken._lay_out(take_rows(self.rows, which), self.norms[which], places, overlaps)
+        if self.tail_rows is not None:
+            starts, ends = self.tail_rows[1][blocks].T
+            bounds = offsets_of(ends - starts)
+            more = take_rows(self.tail_rows[0], ranges(starts, ends - starts))
+            tail_rows = more, np.column_stack([bounds[:-1], bounds[1:]])
+        taken._lay_out(take_rows(self.rows, which), self.norms[which], places, overlaps, tail_rows)
         return taken
 
     def functions(self, structure):
@@ -279,12 +336,12 @@ class RowFeatures(Features):
     def _shares(self, w: np.ndarray, padded: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
         """Rows and tail: the weights, and where they are among the padded ones."""
         end, padded_end = self.n_rows * self.columns, self.n_rows * self.stride
-        tail = padded[padded_end : padded_end + self.tail[0] * self._tail_stride]
+        tail = padded[padded_end : padded_end + self.tail[0] * self.tail_stride]
         return [
-            (w[:end].reshape(-1, self.columns),
+            (w[:end].reshape((-1, self.columns), order=self._order),
              padded[:padded_end].reshape(-1, self.stride)[:, : self.columns]),
             (w[end:].reshape(-1, self.tail[1]),
-             tail.reshape(-1, self._tail_stride)[:, : self.tail[1]]),
+             tail.reshape(-1, self.tail_stride)[:, : self.tail[1]]),
         ]  # fmt: skip
 
     def pad(self, w: np.ndarray) -> np.ndarray:

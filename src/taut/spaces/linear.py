@@ -96,6 +96,22 @@ class SomeRowsColumns(NamedTuple):
     tail: int
 
 
+class RowsAndTailRows(NamedTuple):
+    """The same where block i sees the tail through rows of its own, of a second kind."""
+
+    rows: Rows
+    bias: float
+    stride: int
+    places: np.ndarray
+    overlaps: np.ndarray
+    tail_at: int
+    tail: int
+    tail_rows: Rows
+    tail_stride: int
+    tail_places: np.ndarray
+    tail_overlaps: np.ndarray
+
+
 @inlined
 def _add_bias(source, source_at, scale, target, target_at, stride):
     """Add a row of numbers times a scale to another."""
@@ -121,22 +137,53 @@ def _by_overlap(space, i, s, size, scratch, theta):
     return 0, space.overlaps[i]
 
 
-def _by_overlaps(space, i, s, size, scratch, theta):
-    """Row by row of the block, where s is not zero; the tail is left as it is in s."""
-    length, stride = space.places[i, 1] - space.places[i, 0], space.stride
+@inlined
+def _times_overlaps(places, overlaps, stride, i, s, theta, at):
+    """Statistics from number `at` on times the inner products of block i's rows; their end."""
+    length = places[i, 1] - places[i, 0]
     zero = zeros(theta, 1)
-    for p in range(0, length * stride, width(zero)):
+    for p in range(at, at + length * stride, width(zero)):
         store(zero, theta, p)
     for t in range(length):
-        start = space.places[i, 2] + t * length
-        for k in range(0, stride, width(zero)):
+        start = places[i, 2] + t * length
+        for k in range(at, at + stride, width(zero)):
             if _any(s, t * stride + k, width(zero)):
                 own = load(zero, s, t * stride + k)
                 for u in range(length):
                     place = u * stride + k
-                    overlap = theta.dtype.type(space.overlaps[start + u])
+                    overlap = theta.dtype.type(overlaps[start + u])
                     store(multiply_add(own, overlap, load(zero, theta, place)), theta, place)
-    return length * stride, 1.0
+    return at + length * stride
+
+
+def _by_overlaps(space, i, s, size, scratch, theta):
+    """Row by row of the block, where s is not zero; the tail is left as it is in s."""
+    return _times_overlaps(space.places, space.overlaps, space.stride, i, s, theta, 0), 1.0
+
+
+def _by_all_overlaps(space, i, s, size, scratch, theta):
+    """The same for rows of both kinds."""
+    end = _times_overlaps(space.places, space.overlaps, space.stride, i, s, theta, 0)
+    places, overlaps, stride = space.tail_places, space.tail_overlaps, space.tail_stride
+    return _times_overlaps(places, overlaps, stride, i, s, theta, end), 1.0
+
+
+@inlined
+def pull_tail_rows(space, i, w, theta, at):
+    """What block i sees of the tail, from number `at` on; for other spaces as well."""
+    tail = w[space.tail_at :]
+    for r in range(space.tail_places[i, 0], space.tail_places[i, 1]):
+        row_times(space.tail_rows, r, tail, space.tail_stride, theta, at)
+        at += space.tail_stride
+
+
+@inlined
+def push_tail_rows(space, i, s, at, least, w):
+    """Add statistics from number `at` on to the tail, but for those of at most `least`."""
+    tail = w[space.tail_at :]
+    for r in range(space.tail_places[i, 0], space.tail_places[i, 1]):
+        add_full_outer(space.tail_rows, r, s, at, least, tail, space.tail_stride)
+        at += space.tail_stride
 
 
 def through_weights(pull: Any, push: Any, allocates: bool = False) -> Any:
@@ -161,8 +208,8 @@ def functions_of(kind: type, lifts: bool, biased: bool) -> SpaceFunctions:
 
     What a kind does not have is left out when they are compiled: these names are constants there.
     """
-    ONE_ROW, COLUMNS = kind in (OneRow, OneRowColumns), kind in (OneRowColumns, SomeRowsColumns)
-    TAIL, BIAS = kind is SomeRowsColumns, biased
+    ONE_ROW, COLUMNS = kind in (OneRow, OneRowColumns), kind not in (OneRow, SomeRows)
+    TAIL, TAIL_ROWS, BIAS = kind is SomeRowsColumns, kind is RowsAndTailRows, biased
 
     def ask(space, i):
         if ONE_ROW:
@@ -170,6 +217,8 @@ def functions_of(kind: type, lifts: bool, biased: bool) -> SpaceFunctions:
             prefetch(space.overlaps, i)
         else:
             prefetch_rows(space.rows, space.places[i, 0], space.places[i, 1])
+        if TAIL_ROWS:
+            prefetch_rows(space.tail_rows, space.tail_places[i, 0], space.tail_places[i, 1])
 
     @inline_always
     def pull(space, i, w, theta):
@@ -196,6 +245,8 @@ def functions_of(kind: type, lifts: bool, biased: bool) -> SpaceFunctions:
             zero = zeros(w, 1)
             for p in range(0, space.tail, width(zero)):
                 store(load(zero, w, space.tail_at + p), theta, at + p)
+        if TAIL_ROWS:
+            pull_tail_rows(space, i, w, theta, at)
 
     @inline_always
     def push(space, i, s, size, least, w):
@@ -223,18 +274,21 @@ def functions_of(kind: type, lifts: bool, biased: bool) -> SpaceFunctions:
             for p in range(0, size - at, width(zero)):
                 place = space.tail_at + p
                 store(add(load(zero, w, place), load(zero, s, at + p)), w, place)
+        if TAIL_ROWS:
+            push_tail_rows(space, i, s, at, least, w)
 
     def square(space, i):
         return space.overlaps[i] if ONE_ROW else 0.0
 
     def n_own(space, i, s):
         count = 1 if ONE_ROW else space.places[i, 1] - space.places[i, 0]
-        return count * space.stride if COLUMNS else count
-
-    def n_all(space, i, s):
-        count = 1 if ONE_ROW else space.places[i, 1] - space.places[i, 0]
         own = count * space.stride if COLUMNS else count
-        return own + space.tail if TAIL else own
+        if TAIL_ROWS:
+            own += (space.tail_places[i, 1] - space.tail_places[i, 0]) * space.tail_stride
+        return own
+
+    def n_with_tail(space, i, s):
+        return (space.places[i, 1] - space.places[i, 0]) * space.stride + space.tail
 
     def touch(space, i, action):
         if ONE_ROW:
@@ -245,11 +299,12 @@ def functions_of(kind: type, lifts: bool, biased: bool) -> SpaceFunctions:
         touch_rows(space.rows, first, last, stride, action)
         if BIAS:
             act(action, end - stride, end)
-        if TAIL:
+        if TAIL or TAIL_ROWS:
             act(action, end - space.tail, end)
 
-    by_rows = _by_overlap if ONE_ROW else _by_overlaps
+    by_rows = _by_overlap if ONE_ROW else _by_all_overlaps if TAIL_ROWS else _by_overlaps
     lift = by_rows if lifts else through_weights(pull, push)
+    n_all = n_with_tail if TAIL else n_own
     return SpaceFunctions(ask, pull, push, lift, square, n_own, n_all, touch)
 
 

@@ -6,26 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from taut.compiled.jit import kernel
-from taut.compiled.rows import as_rows, row_inner
+from taut.compiled.rows import as_rows, inner_products
 from taut.data.arrays import take_runs
 from taut.inference import chain_means as means
 from taut.inference.viterbi import max_plus
-from taut.spaces.features import RowFeatures
+from taut.spaces.features import RowFeatures, worth_overlaps
 from taut.spaces.parts import part
 from taut.structures.base import Blocks, CompiledStructure, as_codes, as_stacked
-
-
-@kernel
-def _fill_overlaps(rows, offsets, starts, overlaps):
-    """Inner products of all pairs of rows of each sequence."""
-    for i in range(offsets.shape[0] - 1):
-        first, length = offsets[i], offsets[i + 1] - offsets[i]
-        for t in range(length):
-            for u in range(t + 1):
-                value = row_inner(rows, first + t, first + u)
-                overlaps[starts[i] + t * length + u] = value
-                overlaps[starts[i] + u * length + t] = value
 
 
 class ChainData(NamedTuple):
@@ -77,20 +64,15 @@ class Chain(CompiledStructure):
     def encode(self, X: Any, y: Any = None) -> Blocks:
         """X is a stacked matrix and the offsets of its sequences; y the stacked label codes."""
         matrix, offsets = as_stacked(X)
-        lengths = np.diff(offsets)
         rows = as_rows(matrix, dense_above=0.7)
-        # Pairs of rows are worth their memory while they take no more than some times the data.
-        starts = np.concatenate([[0], np.cumsum(lengths**2)])
-        overlaps = None
-        if y is not None and starts[-1] <= 4 * rows[0].size:
-            overlaps = np.empty(starts[-1], dtype=matrix.dtype)
-            _fill_overlaps(rows, offsets, starts, overlaps)
+        places = np.column_stack([offsets[:-1], offsets[1:]])
+        known = y is not None and worth_overlaps(rows[0].size, places)
         features = RowFeatures(
             matrix,
             rows,
             columns=self.n_labels,
-            places=np.column_stack([offsets[:-1], offsets[1:]]),
-            overlaps=overlaps,
+            places=places,
+            overlaps=inner_products(rows, places) if known else None,
             tail=(self.n_labels + 2 * self.boundary, self.n_labels),
         )
         return self._blocks(features, offsets, as_codes(y, matrix.shape[0], self.n_labels))

@@ -7,69 +7,59 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from taut.compiled.jit import helper
-from taut.compiled.rows import Rows, add_row, as_rows, prefetch_rows, row_dot, summed_norms
+from taut.compiled.rows import as_rows, inner_products
 from taut.data.arrays import offsets_of
 from taut.data.graphs import Graphs, as_graphs
 from taut.inference.cliques import condition, condition_again, join, maximise, row_of
 from taut.inference.junction import Junctions, junction_trees
-from taut.spaces.features import OwnFeatures
+from taut.spaces.features import RowFeatures, worth_overlaps
 from taut.spaces.parts import part
 from taut.structures._pairs import as_node_codes, tie_table
 from taut.structures.base import Blocks, CompiledStructure
 
 
 class GraphData(NamedTuple):
-    """What the oracles read; the pair weights in w follow those of the nodes."""
+    """What the oracles read."""
 
-    rows: Rows
     offsets: np.ndarray
     truth: np.ndarray
     unit: np.ndarray  # the loss of one wrong label in each graph
     edges: np.ndarray
     edge_offsets: np.ndarray
-    edge_matrix: np.ndarray
-    slots: (
-        np.ndarray
-    )  # which of n_ties scores of an edge a pair has; [1] with the second node first
+    slots: np.ndarray  # which score of an edge a pair has; [1] with the second node first
     trees: Junctions
     n_labels: int
-    n_columns: int
-    n_ties: int  # scores of an edge: one per weight, and the last, 0, for pairs without weight
+    stride: int  # from the scores of a node to those of the next
+    n_weights: int  # scores of an edge; the next, a padding, is 0 and for pairs without weight
+    edge_stride: int  # from the scores of an edge to those of the next: 0 where all have the same
+    tables_at: int  # where the tables of a junction tree begin, after the potentials
 
 
 @helper
 def _fill(data, i, work, loss_weight, tables, at):
     """Write the scores of each node and of the edges to its neighbours into its clique's table."""
-    trees, n_labels, n_ties = data.trees, data.n_labels, data.n_ties
+    trees, n_labels, stride = data.trees, data.n_labels, data.stride
     node, n_nodes = data.offsets[i], data.offsets[i + 1] - data.offsets[i]
     cost = loss_weight * data.unit[i]
-    pairs = n_nodes * n_labels
+    pairs = n_nodes * stride
     for clique in range(trees.first[i], trees.first[i] + n_nodes):
         v = trees.nodes[clique]
-        row = at + trees.tables[clique]
-        for r in range(trees.n_rows[clique]):
+        start = at + trees.tables[clique]
+        end = start + trees.n_rows[clique] * n_labels
+        for row in range(start, end, n_labels):
             for k in range(n_labels):
-                tables[row + k] = work[v * n_labels + k] + cost * (data.truth[node + v] != k)
-            for p in range(trees.edge_starts[clique], trees.edge_starts[clique + 1]):
-                scores = pairs + trees.edges[p, 0] * n_ties
-                slots = data.slots[trees.edges[p, 2], r // trees.edges[p, 1] % n_labels]
-                for k in range(n_labels):
-                    tables[row + k] += work[scores + slots[k]]
-            row += n_labels
-
-
-@helper
-def _gather(data, i, mean, clique, p, sums, at):
-    """sums[at + g] = how much of a clique's table falls to score g of its edge p."""
-    trees, n_labels = data.trees, data.n_labels
-    for g in range(data.n_ties):
-        sums[at + g] = 0.0
-    row = (data.offsets[i + 1] - data.offsets[i]) * n_labels + trees.tables[clique]
-    for r in range(trees.n_rows[clique]):
-        slots = data.slots[trees.edges[p, 2], r // trees.edges[p, 1] % n_labels]
-        for k in range(n_labels):
-            sums[at + slots[k]] += mean[row + k]
-        row += n_labels
+                tables[row + k] = work[v * stride + k] + cost * (data.truth[node + v] != k)
+        for p in range(trees.edge_starts[clique], trees.edge_starts[clique + 1]):
+            scores = pairs + trees.edges[p, 0] * data.edge_stride
+            row = start
+            while row < end:
+                # The neighbour's label is a digit of the row: counted, as divisions are slow.
+                for other in range(n_labels):
+                    slots = data.slots[trees.edges[p, 2], other]
+                    for _ in range(trees.edges[p, 1]):
+                        for k in range(n_labels):
+                            tables[row + k] += work[scores + slots[k]]
+                        row += n_labels
 
 
 class ExactGraph(CompiledStructure):
@@ -98,40 +88,48 @@ class ExactGraph(CompiledStructure):
         """X as `as_graphs` takes it; y label codes, one array per graph or stacked."""
         graphs = as_graphs(X)
         trees, sizes = self._trees(graphs)
-        n_nodes, n_edges = np.diff(graphs.offsets), np.diff(graphs.edge_offsets)
-        rows = as_rows(graphs.matrix)
+        offsets, edge_offsets = graphs.offsets, graphs.edge_offsets
+        n_nodes, n_edge_features = np.diff(offsets), graphs.edge_matrix.shape[1]
+        rows, places = as_rows(graphs.matrix), np.column_stack([offsets[:-1], offsets[1:]])
+        edge_places = np.column_stack([edge_offsets[:-1], edge_offsets[1:]])
+        # Edges that have the constant 1 alone see the pair weights as they are.
+        alike = n_edge_features == 1 and bool((graphs.edge_matrix == 1.0).all())
+        size = rows[0].size + graphs.edge_matrix.size
+        known = y is not None and worth_overlaps(size, places, edge_places)
+        features = RowFeatures(
+            graphs.matrix,
+            rows,
+            columns=self.n_labels,
+            places=places,
+            overlaps=inner_products(rows, places) if known else None,
+            tail=(n_edge_features, self.n_weights),
+            tail_rows=None if alike else (graphs.edge_matrix, edge_places),
+            order="F",
+        )
         slots = np.where(self.tie < 0, self.n_weights, self.tie)
         data = GraphData(
-            rows=rows,
-            offsets=graphs.offsets,
-            truth=as_node_codes(y, graphs.offsets, self.n_labels),
+            offsets=offsets,
+            truth=as_node_codes(y, offsets, self.n_labels),
             unit=1.0 / n_nodes if self.normalize else np.ones(len(n_nodes)),
             edges=graphs.edges,
-            edge_offsets=graphs.edge_offsets,
-            edge_matrix=graphs.edge_matrix,
+            edge_offsets=edge_offsets,
             slots=np.stack([slots, slots.T]),
             trees=trees,
             n_labels=self.n_labels,
-            n_columns=graphs.matrix.shape[1],
-            n_ties=self.n_weights + 1,
-        )
-        n_pairs = graphs.edge_matrix.shape[1] * self.n_weights
-        scores = n_nodes * self.n_labels + n_edges * data.n_ties
-        features = OwnFeatures(
-            self.n_labels * data.n_columns + n_pairs,
-            int(scores.max()),
-            graphs.matrix.dtype.type,
-            reads=self.n_labels * rows[0].size // len(n_nodes) + n_pairs,
+            stride=features.stride,
+            n_weights=self.n_weights,
+            edge_stride=0 if alike else features.tail_stride,
+            tables_at=features.n_potentials,
         )
         return Blocks(
             data=data,
             features=features,
-            offsets=graphs.offsets,
+            offsets=offsets,
             truth=data.truth,
-            work_size=int((scores + sizes).max()),
+            work_size=features.n_potentials + int(sizes.max()),
             n_labels=self.n_labels,
-            label_stride=self.n_labels,
-            mean_offsets=offsets_of(n_nodes * self.n_labels + sizes),
+            label_stride=features.stride,
+            mean_offsets=offsets_of(n_nodes * features.stride + sizes),
         )
 
     def _trees(self, graphs: Graphs) -> tuple[Junctions, np.ndarray]:
@@ -139,46 +137,19 @@ class ExactGraph(CompiledStructure):
 
     def lengths(self, blocks):
         """Those of all nodes and edges."""
-        data = blocks.data
-        graphs = np.repeat(np.arange(blocks.n_blocks), np.diff(data.edge_offsets))
-        edges = np.bincount(graphs, np.linalg.norm(data.edge_matrix, axis=1), blocks.n_blocks)
-        return summed_norms(data.rows, data.offsets) + edges
+        edges = np.diff(blocks.data.edge_offsets) * (blocks.data.edge_stride == 0)
+        return blocks.features.summed_lengths(blocks.offsets) + edges
 
     def decode(self, labels, offsets):
         """One array of label codes per graph."""
         return np.split(labels, offsets[1:-1])
 
     @staticmethod
-    def prefetch(data, i):
-        """The rows of the graph."""
-        prefetch_rows(data.rows, data.offsets[i], data.offsets[i + 1])
-
-    @staticmethod
-    def pull(data, i, w, work):
-        """The scores of all labels of all nodes, then those of all ties of all edges."""
-        d, n_labels, n_ties = data.n_columns, data.n_labels, data.n_ties
-        at = 0
-        for t in range(data.offsets[i], data.offsets[i + 1]):
-            for k in range(n_labels):
-                work[at + k] = row_dot(data.rows, t, w[k * d : (k + 1) * d])
-            at += n_labels
-        pairs = n_labels * d
-        for e in range(data.edge_offsets[i], data.edge_offsets[i + 1]):
-            for g in range(n_ties - 1):
-                score = 0.0
-                for f in range(data.edge_matrix.shape[1]):
-                    score += data.edge_matrix[e, f] * w[pairs + f * (n_ties - 1) + g]
-                work[at + g] = score
-            work[at + n_ties - 1] = 0.0
-            at += n_ties
-
-    @staticmethod
     def argmax(data, i, work, loss_weight, label):
         """Max-sum up the junction tree, and the best labels on the way back."""
-        n_edges = data.edge_offsets[i + 1] - data.edge_offsets[i]
-        at = label.shape[0] * data.n_labels + n_edges * data.n_ties
-        _fill(data, i, work, loss_weight, work, at)
-        return maximise(data.trees, data.trees.first[i], data.n_labels, work, at, label)
+        _fill(data, i, work, loss_weight, work, data.tables_at)
+        first = data.trees.first[i]
+        return maximise(data.trees, first, data.n_labels, work, data.tables_at, label)
 
     @staticmethod
     def loss(data, i, label):
@@ -194,41 +165,24 @@ class ExactGraph(CompiledStructure):
         """Nodes and edges."""
         total = 0.0
         for t in range(label.shape[0]):
-            total += part(each, t * data.n_labels + label[t], 1.0)
-        at = label.shape[0] * data.n_labels
+            total += part(each, t * data.stride + label[t], 1.0)
+        at = label.shape[0] * data.stride
         for e in range(data.edge_offsets[i], data.edge_offsets[i + 1]):
-            u, v = data.edges[e, 0], data.edges[e, 1]
-            total += part(each, at + data.slots[0, label[u], label[v]], 1.0)
-            at += data.n_ties
+            slot = data.slots[0, label[data.edges[e, 0]], label[data.edges[e, 1]]]
+            if slot < data.n_weights:
+                total += part(each, at + slot, 1.0)
+            at += data.edge_stride
         return total
-
-    @staticmethod
-    def push(data, i, statistics, w):
-        """Label by label of the nodes, tie by tie of the edges."""
-        d, n_labels, n_weights = data.n_columns, data.n_labels, data.n_ties - 1
-        at = 0
-        for t in range(data.offsets[i], data.offsets[i + 1]):
-            for k in range(n_labels):
-                if statistics[at + k] != 0.0:
-                    add_row(data.rows, t, statistics[at + k], w[k * d : (k + 1) * d])
-            at += n_labels
-        pairs = n_labels * d
-        for e in range(data.edge_offsets[i], data.edge_offsets[i + 1]):
-            for f in range(data.edge_matrix.shape[1]):
-                for g in range(n_weights):
-                    change = data.edge_matrix[e, f] * statistics[at + g]
-                    w[pairs + f * n_weights + g] += change
-            at += data.n_ties
 
     @staticmethod
     def expect(data, i, work, temperature, loss_weight, base, mean):
         """Sum-product up and down the junction tree, in logarithms on the way up."""
         first, n_labels = data.trees.first[i], data.n_labels
         n_nodes = data.offsets[i + 1] - data.offsets[i]
-        at = n_nodes * n_labels
+        at = n_nodes * data.stride
         _fill(data, i, work, loss_weight, mean, at)
         value = condition(data.trees, first, n_nodes, n_labels, mean, at, temperature, base)
-        join(data.trees, first, n_nodes, n_labels, mean)
+        join(data.trees, first, n_nodes, n_labels, mean, data.stride)
         return value
 
     @staticmethod
@@ -236,8 +190,8 @@ class ExactGraph(CompiledStructure):
         """The distribution whose conditional probabilities of nodes are those of the tables."""
         first, n_labels = data.trees.first[i], data.n_labels
         n_nodes = data.offsets[i + 1] - data.offsets[i]
-        condition_again(data.trees, first, n_nodes, n_labels, mean, n_nodes * n_labels)
-        join(data.trees, first, n_nodes, n_labels, mean)
+        condition_again(data.trees, first, n_nodes, n_labels, mean, n_nodes * data.stride)
+        join(data.trees, first, n_nodes, n_labels, mean, data.stride)
 
     @staticmethod
     def mean_of(data, i, label, mean):
@@ -245,10 +199,10 @@ class ExactGraph(CompiledStructure):
         trees, n_labels = data.trees, data.n_labels
         for j in range(mean.shape[0]):
             mean[j] = 0.0
-        at = label.shape[0] * n_labels
+        at = label.shape[0] * data.stride
         for clique in range(trees.first[i], trees.first[i] + label.shape[0]):
             v = trees.nodes[clique]
-            mean[v * n_labels + label[v]] = 1.0
+            mean[v * data.stride + label[v]] = 1.0
             row = row_of(trees, clique, n_labels, label)
             mean[at + trees.tables[clique] + row * n_labels + label[v]] = 1.0
 
@@ -259,18 +213,27 @@ class ExactGraph(CompiledStructure):
         total = 0.0
         for t in range(data.offsets[i + 1] - first):
             for k in range(data.n_labels):
-                total += mean[t * data.n_labels + k] * (k != data.truth[first + t])
+                total += mean[t * data.stride + k] * (k != data.truth[first + t])
         return total * data.unit[i]
 
     @staticmethod
     def spread(data, i, mean, statistics):
         """The marginals of nodes, and of edges by their scores."""
-        trees, n_ties = data.trees, data.n_ties
+        trees, n_labels = data.trees, data.n_labels
         n_nodes = data.offsets[i + 1] - data.offsets[i]
-        pairs = n_nodes * data.n_labels
+        pairs = n_nodes * data.stride
         for p in range(statistics.shape[0]):
             statistics[p] = mean[p] if p < pairs else 0.0
         for clique in range(trees.first[i], trees.first[i] + n_nodes):
             for p in range(trees.edge_starts[clique], trees.edge_starts[clique + 1]):
-                at = pairs + trees.edges[p, 0] * n_ties
-                _gather(data, i, mean, clique, p, statistics, at)
+                at = pairs + trees.edges[p, 0] * data.edge_stride
+                row = pairs + trees.tables[clique]
+                end = row + trees.n_rows[clique] * n_labels
+                while row < end:
+                    for other in range(n_labels):
+                        slots = data.slots[trees.edges[p, 2], other]
+                        for _ in range(trees.edges[p, 1]):
+                            for k in range(n_labels):
+                                if slots[k] < data.n_weights:
+                                    statistics[at + slots[k]] += mean[row + k]
+                            row += n_labels
