@@ -202,7 +202,7 @@ class OnlineCache(Solver[Cache]):
         state.end_round(gap + state.excess)
         settled = reply.complete and gap + state.excess <= self._target(state)
         stuck = not settled and (state.waited >= _PATIENCE or state.rounds >= self.max_rounds)
-        done = reply.whole and (settled or stuck or not state.segments)
+        done = reply.whole and (settled or stuck or not state.parts)
         if done:
             state.optimising, state.explored, state.scale = False, 0.0, -1.0
             state.forget_useless(self._reach(state), _IDLE)
@@ -237,7 +237,7 @@ class OnlineCache(Solver[Cache]):
         allowed = state.cache_bytes
         if state.nbytes > allowed:
             state.forget_useless(0.0, 0.0)
-        while state.nbytes > allowed and state.segments:
+        while state.nbytes > allowed and state.parts:
             state.overflows += 1
             state.n_dropped += state.rest(state.nbytes - allowed + int(_FREED * allowed))
         return state.nbytes <= allowed
