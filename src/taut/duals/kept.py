@@ -80,7 +80,7 @@ def _kept_pass(step):
                 violation[q] = value
                 mean += planes.coef[start + q] * value
                 worst = max(worst, value)
-            gap[i] = weight[i] * worst - mean
+            gap[i] = max(weight[i] * worst - mean, 0.0)
             sums[2] += gap[i]
             loss, length = step(planes, i, violation, stiffness, max_steps, change)
             sums[0] += loss
@@ -255,13 +255,8 @@ class KeptDual(PlaneDual):
             require(np.abs(psi) <= _ROUNDING * (1.0 + largest), "psi are those of other labels")
 
     @property
-    def psi_bytes(self) -> int:
-        """Memory that psi take, beside the planes, which all forms have."""
-        return sum(array.nbytes for array in self.psi)
-
-    @property
     def nbytes(self):
-        return super().nbytes + self.psi_bytes
+        return super().nbytes + sum(array.nbytes for array in self.psi)
 
 
 class NumberedKeptDual(KeptDual):

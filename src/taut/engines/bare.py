@@ -9,7 +9,8 @@ import numpy as np
 from taut.duals import KEPT_FORMS
 from taut.engines.part import Part
 
-_CLEARLY = 4  # times that features take what psi may take in their place
+_CLEARLY = 16  # times that features take what psi may take in their place
+_LARGE = 4  # times that features take what their blocks take beside psi and dual variables
 _PER_BLOCK = 72  # bytes: gap, interval, next visit, weight, and what rounds need as in a segment
 _OBJECTS = 4000  # bytes of some twenty arrays without their items, and of what holds them
 _SEARCH = 16  # times the bytes of a block that w may have: all of it is searched for each psi
@@ -67,14 +68,14 @@ def bare_of(
     if form is None or data.quadratic.covector(point) is not point:
         return None
     tried = np.flatnonzero(part.duals.in_use()[blocks] & (_SEARCH * sizes >= 8 * data.size))
-    if sizes[tried].sum() < _CLEARLY * _beside(len(tried)):
+    if sizes[tried].sum() < _LARGE * _beside(len(tried)):
         return None
     found = form.of(part.duals, blocks[tried], sizes[tried] // _CLEARLY, data)
     if found is None:
         return None
     duals, kept = found
     chosen = tried[kept]
-    if _CLEARLY * (duals.psi_bytes + _beside(len(chosen))) > sizes[chosen].sum():
+    if sizes[chosen].sum() < _LARGE * _beside(len(chosen)):
         return None
     bare = Bare(number, where[chosen], Part(part.ascent, duals))
     bare.part.know(part, blocks[chosen])

@@ -149,6 +149,7 @@ def _bare_part(cache: Cache, number: int, where: np.ndarray, arrays: Arrays, hot
     form.check_stored(arrays, weight, problem.data.size)
     duals = form(problem.data, weight, arrays, any_duals.step, any_duals.max_steps)
     if problem.repeatable:
+        require(ids[-1] < (problem.n_blocks or np.inf), "there are no such blocks")
         bound = problem.bind(problem.source.take(ids))
         duals.check_features(cache.part_of(bound.data, weight).duals)
         require((bound.weight == weight) | hot, "weights differ from those of the data")
