@@ -218,7 +218,8 @@ class KeptDual(PlaneDual):
     @classmethod
     def check_stored(cls, arrays: Arrays, weight: np.ndarray, size: int) -> None:
         """The same of arrays alone: that psi are those of their labels is not seen here."""
-        check(arrays, {"places": Stored("i8", (len(weight), None))})
+        check(arrays, {"places": Stored("i8", (len(weight), None)), "coef": Stored("f8", (None,))})
+        require(arrays["places"].shape[1] > LABEL_SIZE, "places are incomplete")
         planes = Planes.check(arrays, weight, arrays["places"][:, LABEL_SIZE])
         slots = planes.slots()
         require(np.array_equal(slots, np.arange(len(arrays["coef"]))), "planes are not in order")
@@ -272,11 +273,14 @@ class NumberedKeptDual(KeptDual):
     def check_stored(cls, arrays, weight, size):
         """The same, and that each psi has a number of its own, the truth's 0."""
         super().check_stored(arrays, weight, size)
-        require(arrays["places"][:, LABEL_SIZE] == 1, "planes have labels of other sizes")
-        others = np.delete(arrays["labels"], arrays["places"][:, SLOT])
+        places, labels = arrays["places"], arrays["labels"]
+        require(places[:, LABEL_SIZE] == 1, "planes have labels of other sizes")
+        together = len(labels) == len(arrays["coef"]) and (places[:, TEXT] == places[:, SLOT]).all()
+        require(together, "labels are not in order")
+        others = np.delete(labels, places[:, SLOT])
         require(len(np.unique(others)) == len(others), "psi are numbered twice")
         require(others > 0, "the first plane of a block is not its truth")
-        require(arrays["labels"][arrays["places"][:, SLOT]] == 0, "truths have a psi")
+        require(labels[places[:, SLOT]] == 0, "truths have a psi")
 
     def check_features(self, duals):
         """Nothing: labels may be any objects, which no file could hold."""

@@ -45,8 +45,10 @@ class OnlineCache(Solver[Cache]):
 
     Cost per pass: one reading of the data, one oracle call per block, and passes over the cache.
     Memory: within `memory`. If the cache outgrows it, the features of its most settled blocks are
-    dropped; their dual variables stay, and both come together when their chunk is read again. A run
-    whose dual variables alone outgrow it ends with its best model (`Status.OUT_OF_MEMORY`).
+    dropped; their dual variables stay, and both come together when their chunk is read again.
+    Blocks whose features are large and whose psi are small keep psi instead, while these fit, and
+    are visited without the oracle. A run whose dual variables alone outgrow it ends with its best
+    model (`Status.OUT_OF_MEMORY`).
     Certificate: exact, by one reading more; an estimate for a stream that can be read only once.
     One pass: `max_iter=1`.
 
