@@ -275,13 +275,16 @@ class Audit:
 
     def __init__(self, solver):
         self.solver, self.state = solver, None
-        self.resting, self.checked = 0, 0
+        self.resting, self.bare, self.checked = 0, 0, 0
 
     def __call__(self, record):
         state = self.state
         assert state.nbytes <= state.cache_bytes
         self.resting = max(self.resting, state.resting.n_blocks)
+        self.bare = max(self.bare, state.n_bare)
         ids = np.concatenate([[], *(segment.ids for segment in state.segments)])
+        bare = [state.firsts[group.number] + group.where for group in state.bare]
+        ids = np.concatenate([ids, *bare])
         assert len(np.unique(ids)) == len(ids)
         for number, found in state.resting.groups.items():
             where = np.concatenate([where for where, _ in found]) + state.firsts[number]
@@ -296,14 +299,17 @@ class Audit:
 
 
 def recomputed(state):
-    """U and the summed loss from all dual variables, resting ones put beside their data again."""
+    """U and the summed loss from all dual variables, each put beside its data again."""
     U, loss = np.zeros(len(state.w)), 0.0
     for segment in state.segments:
         segment.part.duals.add_vector(U)
         loss += segment.part.duals.loss_sum
-    if state.resting.groups:
+    if state.resting.groups or state.bare:
         for chunk, data, weight in state.problem.bound_chunks():
             fresh = state.part_of(data, weight)
+            for group in state.bare:
+                if group.number == chunk.number:
+                    group.give_back(fresh)
             for where, arrays in state.resting.groups.get(chunk.number, []):
                 fresh.put(where, arrays)
             loss += fresh.sum_up(U)

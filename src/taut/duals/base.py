@@ -35,6 +35,8 @@ def select(labels, values, count, factor, chosen, scales):
 class BlockDual(ABC):
     """Feasible dual variables of all blocks."""
 
+    #: Whether visits can ask the oracle; without features there are only those over planes.
+    asks: ClassVar[bool] = True
     #: Whether visits without the oracle, over the planes already found, are possible.
     cached_visits: ClassVar[bool] = True
     #: Whether all weight is on the truths at first, and U = 0.

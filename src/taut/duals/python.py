@@ -139,7 +139,7 @@ class PythonDual(PlaneDual):
                 U[where] += self.planes.arrays.coef[start + q] * values
 
     def arrays(self):
-        return super().arrays() | _packed(self.psi)
+        return super().arrays() | packed_psi(self.psi)
 
     def check(self, arrays, weight):
         # Labels may be any objects, which no file could hold: that psi and loss belong to one of
@@ -171,7 +171,7 @@ class PythonDual(PlaneDual):
         arrays = super()._named(planes)
         # Beyond the planes that are there, labels are those of planes that were dropped.
         numbers = [k for k in np.unique(arrays["labels"]).tolist() if k in self.psi]
-        return arrays | _packed({0: self.psi[0]} | {k: self.psi[k] for k in numbers})
+        return arrays | packed_psi({0: self.psi[0]} | {k: self.psi[k] for k in numbers})
 
     def put(self, blocks, arrays):
         # The truth has the number 0 everywhere; all other numbers are new here.
@@ -188,7 +188,7 @@ class PythonDual(PlaneDual):
 SparseVectors = dict[int, tuple[np.ndarray, np.ndarray]]
 
 
-def _packed(psi: SparseVectors) -> dict[str, np.ndarray]:
+def packed_psi(psi: SparseVectors) -> dict[str, np.ndarray]:
     """Numbered sparse vectors as a few arrays."""
     where, values = zip(*psi.values(), strict=True)
     return {
@@ -200,7 +200,7 @@ def _packed(psi: SparseVectors) -> dict[str, np.ndarray]:
 
 
 def _unpacked(arrays: dict[str, np.ndarray]) -> SparseVectors:
-    """The inverse of `_packed`."""
+    """The inverse of `packed_psi`."""
     ends = np.cumsum(arrays["psi_size"])[:-1]
     pairs = zip(
         np.split(arrays["psi_where"], ends), np.split(arrays["psi_value"], ends), strict=True

@@ -1,9 +1,10 @@
 """A part of the blocks of a source in memory: those that matter, within a budget.
 
 Blocks with weight off the truth are kept in segments, with their features, so that they can be
-visited without being read again. When the features do not fit, some blocks are put to rest: their
-dual variables stay, small and counted in the dual, and their features come back when their chunk is
-read again. Blocks without weight are forgotten.
+visited without being read again. When the features do not fit, some blocks lose them, until their
+chunk is read again. Where the psi of their planes take clearly less memory they are kept instead,
+and such bare blocks are still visited, without the oracle. Others are put to rest: their dual
+variables stay, small and counted in the dual. Blocks without weight are forgotten.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from taut.console.notices import warn_once
 from taut.data.chunks import concatenate
 from taut.data.memory import return_freed_memory
 from taut.engines import cache_saving
+from taut.engines.bare import Bare, bare_of
 from taut.engines.base import Engine
 from taut.engines.budget import Budget
 from taut.engines.part import Ascent, Part, Reply
@@ -48,6 +50,7 @@ class Cache(Engine):
         self.memory = memory
         self.budget = Budget(problem, ascent)
         self.segments: list[Segment] = []
+        self.bare: list[Bare] = []
         self.resting = Resting()
         self.firsts: dict[int, int] = {}  # number of each chunk's first block
         self.n_seen = 0  # blocks that have been read at some time
@@ -73,29 +76,29 @@ class Cache(Engine):
     @property
     def loss_sum(self):
         """Sum of a loss."""
-        return self.resting.loss + sum(segment.part.loss_sum for segment in self.segments)
+        return self.resting.loss + sum(part.loss_sum for part in self.parts)
 
     def dual_vector(self, U):
         """U, and the summed loss of the kept blocks with it, computed afresh."""
         U[:] = 0.0 if self.resting.vector is None else self.resting.vector
-        for segment in self.segments:
-            segment.part.sum_up(U)
+        for part in self.parts:
+            part.sum_up(U)
 
     def curvature(self):
         """Mean of C_i |psi_i|^2 over the kept blocks."""
-        values = [segment.part.curvature() for segment in self.segments]
+        values = [part.curvature() for part in self.parts]
         return float(np.mean(np.concatenate(values))) if values else 0.0
 
     def widen(self):
         """W and all that visits work with in float64."""
         super().widen()
-        for segment in self.segments:
-            segment.part.widen()
+        for part in self.parts:
+            part.widen()
 
     def wake(self):
         """Visit all kept blocks in the next round; the others are visited in each pass."""
-        for segment in self.segments:
-            segment.part.wake()
+        for part in self.parts:
+            part.wake()
 
     def close(self):
         """Stop reading, and the thread that reads ahead; say what did not fit."""
@@ -145,12 +148,16 @@ class Cache(Engine):
         return found
 
     def waken(self, bound: BoundChunk) -> Part:
-        """A chunk that was read, as a part; blocks that rested have their dual variables back."""
+        """A chunk that was read, as a part; blocks that lost it have their dual variables back."""
         chunk = bound.chunk
         self.n_seen += 0 if chunk.number in self.firsts else chunk.n_blocks
         self.firsts[chunk.number] = chunk.first
         part = self.part_of(bound.data, bound.weight)
         self.resting.wake(chunk.number, part)
+        for bare in self.bare:
+            if bare.number == chunk.number:
+                bare.give_back(part)
+        self.bare = [bare for bare in self.bare if bare.number != chunk.number]
         for segment in self.segments:
             start, stop = np.searchsorted(segment.ids, [chunk.first, chunk.first + chunk.n_blocks])
             part.leave_out(segment.ids[start:stop] - chunk.first)
@@ -175,12 +182,12 @@ class Cache(Engine):
         self.rounds, self.least_gap, self.waited = 0, np.inf, 0
 
     def sweep(self, stiffness: float, keep_going: KeepGoing) -> Reply:
-        """Sweep over all segments at once, a slice of one after a slice of another.
+        """Sweep over all that is kept at once, a slice of one part after a slice of another.
 
         One after the other, each would draw w to what suits it best, and the last one would have
         its way. It is cut short where planes that were found have outgrown the memory.
         """
-        parts = [segment.part for segment in self.segments]
+        parts = self.parts
         sweeps = [part.begin(draw_seed(self.rng), self.rng) for part in parts]
         slices = [k for k, s in enumerate(sweeps) for _ in range(0, len(s.order), _SLICE)]
         visited, whole, free = [0] * len(parts), True, self.cache_bytes - self.nbytes
@@ -208,14 +215,22 @@ class Cache(Engine):
     @property
     def cached_gap(self) -> float:
         """The gap of the kept blocks, each as it was last seen."""
-        return sum(segment.part.total_gap for segment in self.segments)
+        return sum(part.total_gap for part in self.parts)
 
     @property
     def unseen_gap(self) -> float:
-        """What blocks outside memory may have by now, if they are as those explored last."""
-        return (self.n_left + self.resting.n_blocks) * self.fresh_gap
+        """What blocks outside memory may have by now, if they are as those explored last.
+
+        Bare ones too: their planes tell nothing of other labels.
+        """
+        return (self.n_left + self.resting.n_blocks + self.n_bare) * self.fresh_gap
 
     # Blocks
+
+    @property
+    def parts(self) -> list[Part]:
+        """Those of all blocks that can be visited."""
+        return [*(segment.part for segment in self.segments), *(bare.part for bare in self.bare)]
 
     @property
     def n_kept(self) -> int:
@@ -223,9 +238,15 @@ class Cache(Engine):
         return sum(len(segment.ids) for segment in self.segments)
 
     @property
+    def n_bare(self) -> int:
+        """Number of blocks of which only the planes and their psi are."""
+        return sum(len(bare.where) for bare in self.bare)
+
+    @property
     def nbytes(self) -> int:
         """Memory of everything that is kept."""
-        return self.resting.nbytes + sum(segment.nbytes for segment in self.segments)
+        kept: list[Segment | Bare] = [*self.segments, *self.bare]
+        return self.resting.nbytes + sum(holder.nbytes for holder in kept)
 
     @property
     def cache_bytes(self) -> int:
@@ -268,6 +289,7 @@ class Cache(Engine):
                 self._let_go(int(np.count_nonzero(~used)), reach)
                 self.segments[k] = self._selected(segment, np.flatnonzero(used))
         self.segments = [segment for segment in self.segments if len(segment.ids)]
+        self.bare = [bare for bare in self.bare if bare.part.duals.in_use().any()]
 
     def _selected(self, segment: Segment, kept: np.ndarray) -> Segment:
         if len(kept) == 0:
@@ -309,9 +331,11 @@ class Cache(Engine):
         """Free at least `excess` bytes: blocks whose gaps were least lose their features.
 
         A block at the bound, far beyond the margin, has no gap at all, and keeps its dual variables
-        through many changes of w. Returns how many blocks were put to rest.
+        through many changes of w. Where no features are left, bare blocks lose their psi. Returns
+        how many blocks lost their features.
         """
         if not self.segments:
+            self._drop_psi(excess)
             return 0
         gaps = np.concatenate([segment.part.gap for segment in self.segments])
         size = sum(segment.nbytes for segment in self.segments)
@@ -324,25 +348,46 @@ class Cache(Engine):
             own = chosen[first : first + len(segment.ids)]
             first += len(segment.ids)
             if own.any():
-                segment = self._put_to_rest(segment, own)
+                segment = self._without_features(segment, own)
             if len(segment.ids):
                 self.segments.append(segment)
         del segment
         return_freed_memory()
         return count
 
-    def _put_to_rest(self, segment: Segment, own: np.ndarray) -> Segment:
-        """Keep the dual variables of some blocks of a segment; return what is left of it."""
+    def _without_features(self, segment: Segment, own: np.ndarray) -> Segment:
+        """Keep no features of some blocks of a segment; return what is left of it."""
         numbers = np.array(sorted(self.firsts, key=self.firsts.__getitem__))
         firsts = np.array([self.firsts[k] for k in numbers])
         owner = np.searchsorted(firsts, segment.ids, side="right") - 1
+        sizes, bare, rests = np.diff(segment.chunk.ends()), list[Bare](), False
         for k in np.unique(owner[own]):
-            mine = np.flatnonzero(own & (owner == k))
-            where, duals = segment.ids[mine] - firsts[k], segment.part.duals.packed(mine)
-            self.resting.put(int(numbers[k]), where, duals)
-        # What these blocks have of U: all of it, less what is left.
-        self.resting.add(segment.part, len(self.w))
+            mine, number = np.flatnonzero(own & (owner == k)), int(numbers[k])
+            where = segment.ids[mine] - firsts[k]
+            found = bare_of(segment.part, mine, sizes[mine], number, where, self.problem.data)
+            if found is not None:
+                own_bare, chosen = found
+                bare.append(own_bare)
+                mine, where = np.delete(mine, chosen), np.delete(where, chosen)
+            if len(mine):
+                self.resting.put(number, where, segment.part.duals.packed(mine))
+                rests = True
         left = self._selected(segment, np.flatnonzero(~own))
-        if len(left.ids):
-            self.resting.subtract(left.part)
+        if rests:
+            # What these blocks have of U: all of it, less what the others have.
+            self.resting.add(segment.part, len(self.w))
+            others = [left.part] if len(left.ids) else []
+            for part in (*others, *(group.part for group in bare)):
+                self.resting.subtract(part)
+        self.bare += bare
         return left
+
+    def _drop_psi(self, excess: int) -> None:
+        """Free at least `excess` bytes, if there are: bare blocks of least gaps go to rest."""
+        waiting = sorted(self.bare, key=lambda bare: -float(bare.part.gap.mean()))
+        target = self.nbytes - excess
+        while waiting and self.nbytes > target:
+            bare = waiting.pop()
+            self.bare = [other for other in self.bare if other is not bare]
+            self.resting.put(bare.number, bare.where, bare.part.duals.packed(bare.everything))
+            self.resting.add(bare.part, len(self.w))

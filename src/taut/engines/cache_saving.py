@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from taut.data.chunks import check_columns, from_columns
+from taut.duals import KEPT_FORMS
+from taut.engines.bare import Bare
 from taut.engines.naming import Arrays, named, of_parts
+from taut.engines.part import Part
 from taut.engines.resting import Resting
 from taut.engines.segment import Segment
 from taut.errors import InvalidContent, InvalidData
@@ -28,10 +31,12 @@ _NUMBERS = (
 def arrays_of(cache: Cache) -> Arrays:
     """Everything, as named arrays; features only where they cannot be read again.
 
-    Segments are parts with the numbers of their blocks; resting blocks are parts with the number of
-    their chunk, and where in it they are.
+    Segments are parts with the numbers of their blocks; bare and resting blocks are parts with the
+    number of their chunk, and where in it they are.
     """
     resting, parts = cache.resting, [_saved(cache, segment) for segment in cache.segments]
+    for bare in cache.bare:
+        parts.append({"chunk": np.array(bare.number), "where": bare.where} | bare.part.arrays())
     for number, found in resting.groups.items():
         parts += [{"chunk": np.array(number), "where": where} | own for where, own in found]
     arrays = {
@@ -75,6 +80,7 @@ def hot_start(cache: Cache, arrays: Arrays, same_weights: bool) -> None:
     """The dual point of another solve of the same blocks, scaled to these weights.
 
     Blocks that rest cannot be scaled without their features: under other weights they begin anew.
+    So do bare ones whose new weights cannot be read.
     """
     if "chunks" not in arrays:
         raise InvalidData(
@@ -87,17 +93,20 @@ def hot_start(cache: Cache, arrays: Arrays, same_weights: bool) -> None:
 def _restore_blocks(cache: Cache, arrays: Arrays, hot: bool, rests: bool = True) -> None:
     check(arrays, {"chunks": Stored("i8", (None, 2), 0), "resting_loss": Stored("f8", ())})
     cache.firsts = {int(k): int(first) for k, first in arrays["chunks"]}
-    cache.segments, cache.resting = [], Resting()
+    cache.segments, cache.bare, cache.resting = [], [], Resting()
     for own in of_parts(arrays).values():
+        bare = "kept_size" in own
         if "where" not in own:
             cache.segments.append(_restored(cache, own, hot))
-        elif rests:
-            where = own.pop("where")
-            check(own, {"chunk": Stored("i8", (), 0)})
-            number = int(own.pop("chunk"))
+        elif rests or (bare and cache.problem.repeatable):
+            check(own, {"chunk": Stored("i8", (), 0), "where": Stored("i8", (None,), 0)})
+            number, where = int(own.pop("chunk")), own.pop("where")
             require(number in cache.firsts, "there are no such chunks")
-            check({"where": where}, {"where": Stored("i8", (None,), 0)})
-            cache.resting.put(number, where, own)
+            require(len(where) > 0 and (np.diff(where) > 0).all(), "blocks are not in order")
+            if bare:
+                cache.bare.append(Bare(number, where, _bare_part(cache, number, where, own, hot)))
+            else:
+                cache.resting.put(number, where, own)
     if rests:
         cache.resting.loss = float(arrays["resting_loss"])
         cache.resting.vector = arrays.get("resting_vector")
@@ -128,6 +137,31 @@ def _restored(cache: Cache, arrays: Arrays, hot: bool) -> Segment:
     return Segment(ids, chunk, part)
 
 
+def _bare_part(cache: Cache, number: int, where: np.ndarray, arrays: Arrays, hot: bool) -> Part:
+    """The part of bare blocks; their features, where they can be read, tell what psi must be."""
+    problem, ids = cache.problem, cache.firsts[number] + where
+    check(arrays, {"weight": Stored("f8", where.shape, 0.0)})
+    weight = arrays["weight"]
+    any_duals: Any = cache.part_of(problem.data, np.ones(1)).duals
+    form = KEPT_FORMS.get(type(any_duals))
+    if form is None:
+        raise InvalidContent("psi are kept where dual variables have another form")
+    form.check_stored(arrays, weight, problem.data.size)
+    duals = form(problem.data, weight, arrays, any_duals.step, any_duals.max_steps)
+    if problem.repeatable:
+        require(ids[-1] < (problem.n_blocks or np.inf), "there are no such blocks")
+        bound = problem.bind(problem.source.take(ids))
+        duals.check_features(cache.part_of(bound.data, weight).duals)
+        require((bound.weight == weight) | hot, "weights differ from those of the data")
+        duals.weight = bound.weight
+    part = Part(cache.ascent, duals)
+    if hot:
+        part.hot_start(arrays)
+    else:
+        part.restore(arrays)
+    return part
+
+
 def _check_blocks(cache: Cache) -> None:
     """Refuse blocks that are there twice, or whose chunks and sums are others.
 
@@ -135,6 +169,7 @@ def _check_blocks(cache: Cache) -> None:
     """
     firsts, resting, problem = cache.firsts, cache.resting, cache.problem
     found = [segment.ids for segment in cache.segments]
+    found += [firsts[bare.number] + bare.where for bare in cache.bare]
     found += [firsts[k] + where for k, groups in resting.groups.items() for where, _ in groups]
     ids = np.concatenate([np.empty(0, np.int64), *found])
     require(len(np.unique(ids)) == len(ids), "blocks are kept twice")
@@ -149,9 +184,7 @@ def _check_blocks(cache: Cache) -> None:
             seen.add(chunk.number)
             require(firsts[chunk.number] == chunk.first, "chunks begin elsewhere")
             for where, arrays in resting.groups.get(chunk.number, []):
-                within = len(where) > 0 and where[-1] < chunk.n_blocks
-                rising = (np.diff(where) > 0).all()
-                require(within and rising, "resting blocks are not in order")
+                require(where[-1] < chunk.n_blocks, "resting blocks are not in their chunk")
                 bound = problem.bind(chunk.take(where))
                 part = cache.part_of(bound.data, bound.weight)
                 part.duals.check(arrays, bound.weight)

@@ -170,6 +170,7 @@ class Part:
         """The blocks that a sweep visits: with the oracle those that are due, or by planes."""
         period = 1 + self.ascent.cached_passes
         asks = not self.duals.cached_visits or self.passes % period == 0
+        asks = asks and self.duals.asks
         blocks = np.flatnonzero(self.due <= self.passes if asks else self.duals.revisitable())
         before = self.gap[blocks] if asks else self.gap[:0]
         sums = np.array([self.loss_sum, 0.0, 0.0])
@@ -200,7 +201,8 @@ class Part:
         self.passes += 1
         self.loss_sum = float(sums[0])
         calls, whole = visited if asks else 0, visited == len(order)
-        return Reply(self.total_gap, float(sums[1]), calls, whole, asks)
+        # Where no oracle can be asked, nothing is due that it was not asked for.
+        return Reply(self.total_gap, float(sums[1]), calls, whole, asks or not self.duals.asks)
 
     def ordered(self, blocks: np.ndarray, seed: np.uint64, rng: np.random.Generator) -> np.ndarray:
         """Blocks in the order in which a sweep visits them."""
@@ -284,9 +286,14 @@ class Part:
     def copy_of(self, other: Part, blocks: np.ndarray) -> None:
         """Have what another part has of its blocks of these numbers, and know what it knows."""
         self.put(np.arange(len(blocks)), other.take(blocks))
+        self.know(other, blocks)
+        self.rise = other.rise
+
+    def know(self, other: Part, blocks: np.ndarray) -> None:
+        """Know of the blocks what another part knows of its blocks of these numbers."""
         for name in _KNOWN:
             getattr(self, name)[:] = getattr(other, name)[blocks]
-        self.passes, self.rise = other.passes, other.rise
+        self.passes = other.passes
         self.loss_sum = self.duals.loss_sum
 
     def join(self, others: Sequence[Part]) -> None:

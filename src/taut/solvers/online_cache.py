@@ -45,8 +45,10 @@ class OnlineCache(Solver[Cache]):
 
     Cost per pass: one reading of the data, one oracle call per block, and passes over the cache.
     Memory: within `memory`. If the cache outgrows it, the features of its most settled blocks are
-    dropped; their dual variables stay, and both come together when their chunk is read again. A run
-    whose dual variables alone outgrow it ends with its best model (`Status.OUT_OF_MEMORY`).
+    dropped; their dual variables stay, and both come together when their chunk is read again.
+    Blocks whose features are large and whose psi are small keep psi instead, while these fit, and
+    are visited without the oracle. A run whose dual variables alone outgrow it ends with its best
+    model (`Status.OUT_OF_MEMORY`).
     Certificate: exact, by one reading more; an estimate for a stream that can be read only once.
     One pass: `max_iter=1`.
 
@@ -202,7 +204,7 @@ class OnlineCache(Solver[Cache]):
         state.end_round(gap + state.excess)
         settled = reply.complete and gap + state.excess <= self._target(state)
         stuck = not settled and (state.waited >= _PATIENCE or state.rounds >= self.max_rounds)
-        done = reply.whole and (settled or stuck or not state.segments)
+        done = reply.whole and (settled or stuck or not state.parts)
         if done:
             state.optimising, state.explored, state.scale = False, 0.0, -1.0
             state.forget_useless(self._reach(state), _IDLE)
@@ -237,7 +239,7 @@ class OnlineCache(Solver[Cache]):
         allowed = state.cache_bytes
         if state.nbytes > allowed:
             state.forget_useless(0.0, 0.0)
-        while state.nbytes > allowed and state.segments:
+        while state.nbytes > allowed and state.parts:
             state.overflows += 1
             state.n_dropped += state.rest(state.nbytes - allowed + int(_FREED * allowed))
         return state.nbytes <= allowed
