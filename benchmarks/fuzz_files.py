@@ -310,7 +310,7 @@ def _checkpoint(folder: Path, name: str, problem: Any, solver: Any) -> Target:
     """A run that was stopped after a few passes."""
     path = folder / f"checkpoint {name}"
     best = taut.solve(
-        problem, None if problem.in_memory else solver, tol=1e-9, max_iter=5000, random_state=1
+        problem, None if problem.comes_as == "whole" else solver, tol=1e-9, max_iter=5000, random_state=1
     ).certificate
     passes = 4
 

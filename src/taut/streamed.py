@@ -18,6 +18,7 @@ from taut.errors import InvalidData
 from taut.problem import Belonging, Problem, check_block_weight, check_factor
 from taut.spaces.regularizer import Prior, Regularizer
 from taut.storage.digest import Digest, digest_of
+from taut.structures.abilities import ability
 from taut.structures.base import CompiledStructure, Structure
 
 Recode = Callable[[Chunk], Chunk]
@@ -33,7 +34,7 @@ class BoundChunk(NamedTuple):
 
 def examples_for(structure: Structure | CompiledStructure, chunk: Chunk) -> Any:
     """The X of a chunk in the form that a structure takes."""
-    if getattr(structure, "takes_checked", True):
+    if ability(structure, "takes_checked"):
         return chunk.examples
     return chunk.X if chunk.offsets is None else (chunk.X, chunk.offsets)
 
@@ -71,7 +72,7 @@ class StreamedProblem(Problem):
     array([0.5])
     """
 
-    in_memory = False
+    comes_as = "chunks"
 
     def __init__(
         self,
@@ -103,9 +104,9 @@ class StreamedProblem(Problem):
     @classmethod
     def of(cls, problem: Problem) -> StreamedProblem:
         """A problem in memory, as if it were read chunk by chunk."""
-        if isinstance(problem, StreamedProblem):
+        if isinstance(problem, cls):
             return problem
-        as_list = getattr(problem.structure, "takes_examples", True)
+        as_list = ability(problem.structure, "takes_examples")
         if as_list and not len(problem.X) == len(problem.y) == problem.n_blocks:
             raise InvalidData(
                 f"X has {len(problem.X)} items and y {len(problem.y)} for {problem.n_blocks} "
@@ -211,6 +212,10 @@ class StreamedProblem(Problem):
         with closing(self.bound_chunks(order, start)) as chunks:
             for _chunk, data, weight in chunks:
                 yield data, weight
+
+    def checksum(self) -> bytes:
+        """Nothing: chunks are compared with their first reading as they come."""
+        return b""
 
     def closing_audit(self, v: np.ndarray) -> Findings:
         """The same with the blocks of the first chunk."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -32,6 +32,7 @@ __all__ = [
     "Room",
     "bind",
     "complete",
+    "has_oracle",
     "in_threads",
     "nothing_mined",
     "spot_check",
@@ -59,6 +60,11 @@ def bind(
         )
     check_signatures(structure)
     return PythonData(structure, X, y, regularizer)
+
+
+def has_oracle(data: CompiledData | PythonData, name: str) -> TypeGuard[CompiledData]:
+    """Whether data are those of a compiled structure that has this one of its optional oracles."""
+    return getattr(data.oracles, name) is not None
 
 
 def complete(

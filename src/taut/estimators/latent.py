@@ -17,6 +17,7 @@ from taut.estimators.online import takes_sources
 from taut.estimators.structured import StructuredSVM
 from taut.latent.alternation import LatentProblem, StreamedLatentProblem
 from taut.structures import Bags
+from taut.structures.abilities import ability
 from taut.structures.bags import best_instances
 
 
@@ -164,7 +165,7 @@ class LatentStructuredSVM(Alternating, StructuredSVM):
         """
         if not isinstance(X, Source):
             self._check(X, y)
-        if getattr(self.structure, "complete", None) is None:
+        if ability(self.structure, "complete") is None:
             raise InvalidData(
                 f"structure = {self.structure!r} has no complete: subclass taut.LatentStructure, "
                 "or use StructuredSVM where nothing is latent"

@@ -10,7 +10,8 @@ import numpy as np
 
 from taut.binding import CompiledData, PythonData
 from taut.errors import MissingOracle
-from taut.structures.base import Oracles, bounded_argmax
+from taut.structures.abilities import bounded_argmax
+from taut.structures.base import Oracles
 
 Data = CompiledData | PythonData
 
@@ -102,27 +103,6 @@ class Argmax(Sampler):
 ARGMAX = Argmax()
 
 
-def has_sample(data: Data) -> bool:
-    """Whether the structure chooses labels itself."""
-    if isinstance(data, CompiledData):
-        return data.oracles.sample is not None
-    return hasattr(data.structure, "sample")
-
-
-def lists_labels(data: Data) -> bool:
-    """Whether the structure can enumerate its labels."""
-    if isinstance(data, PythonData):
-        return hasattr(data.structure, "labels")
-    return data.structure.lists_labels and data.listed.most > 0
-
-
-def finds_best(data: Data) -> bool:
-    """Whether the best labels can be found one after the other, without enumeration."""
-    if isinstance(data, CompiledData):
-        return data.blocks.n_labels > 0
-    return hasattr(data.structure, "m_best")
-
-
 def missing(sampler: Sampler, data: Data, needs: dict[type, str], instead: str) -> MissingOracle:
     """The error of a sampler that needs something of a structure, compiled or plain."""
     structure = type(data.structure).__name__
@@ -132,7 +112,7 @@ def missing(sampler: Sampler, data: Data, needs: dict[type, str], instead: str) 
     )
 
 
-#: What `lists_labels` and `finds_best` look for, in the words of an error.
+#: What samplers look for, in the words of an error.
 ALL_LABELS = {
     CompiledData: "all_labels, an int32 array with a label per row",
     PythonData: "a method labels(x) that returns all labels of an example",

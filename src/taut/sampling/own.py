@@ -9,7 +9,7 @@ from typing import Any
 
 from taut.compiled.jit import helper
 from taut.sampling._planes import led_by_argmax
-from taut.sampling.base import OWN_SAMPLE, Sampler, has_sample, missing
+from taut.sampling.base import OWN_SAMPLE, Sampler, missing
 from taut.spaces.labels import score_of
 
 
@@ -49,7 +49,7 @@ class Own(Sampler):
 
     def suited(self, data):
         """Itself, where there is such a method."""
-        if not has_sample(data):
+        if not data.draws_labels:
             raise missing(self, data, OWN_SAMPLE, 'sampler="auto" or your own function')
         return self
 

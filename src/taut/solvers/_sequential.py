@@ -99,7 +99,7 @@ class Sequential(Solver[SequentialState]):
         data = problem.data
         state = SequentialState(problem, aligned_zeros(data.size, np.float64), rng)
         state.averaging = self.averaging
-        if self.step.uses_gram and isinstance(data, CompiledData) and not data.lifts:
+        if self.step.uses_gram and not data.lifts:
             state.scratch = aligned_zeros(data.size, np.float64)
         if self.fades and problem.repeatable:
             state.n = problem.n_weighted()

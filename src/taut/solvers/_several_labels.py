@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeGuard
 
-from taut.binding import CompiledData, PythonData
+from taut.binding import CompiledData, PythonData, has_oracle
 from taut.errors import InvalidData
 from taut.sampling import Sampler, as_sampler
 
@@ -32,9 +33,8 @@ class SeveralLabels:
         """The sampler for data."""
         return as_sampler(self.sampler, data)
 
-    def takes_all(self, data: CompiledData | PythonData) -> bool:
+    def takes_all(self, data: CompiledData | PythonData) -> TypeGuard[CompiledData]:
         """Whether all labels are sampled, by a step that is exact over them."""
-        if isinstance(data, PythonData) or data.oracles.exact_step is None:
-            return False
-        own = self.sampler == "auto" and data.oracles.sample is not None
-        return self.sampler in ("auto", "all") and self.n_samples is None and not own
+        own = self.sampler == "auto" and data.draws_labels
+        wanted = self.sampler in ("auto", "all") and self.n_samples is None and not own
+        return wanted and has_oracle(data, "exact_step")

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from taut.binding import CompiledData, PythonData
-from taut.duals import BlockDual, EnumeratedDual, LabelledDual, PythonDual
+from taut.binding import CompiledData, PythonData, has_oracle
+from taut.duals import BlockDual, EnumeratedDual, planes_of
 from taut.duals.plane_steps import corrective_steps
 from taut.errors import InvalidData
 from taut.solvers._block_ascent import BlockAscent
@@ -81,8 +81,6 @@ class DualCoordinate(BlockAscent):
         self, data: CompiledData | PythonData, weight: np.ndarray, n_jobs: int
     ) -> BlockDual:
         """The form of dual variables that the oracles allow."""
-        if isinstance(data, PythonData):
-            return PythonDual(data, weight, n_jobs, corrective_steps, self.max_steps)
-        if data.oracles.exact_step is not None:
+        if has_oracle(data, "exact_step"):
             return EnumeratedDual(data, weight, n_jobs)
-        return LabelledDual(data, weight, n_jobs, corrective_steps, self.max_steps)
+        return planes_of(data, weight, n_jobs, corrective_steps, self.max_steps)

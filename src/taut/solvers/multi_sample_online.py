@@ -72,6 +72,5 @@ class OnlineMultiSample(SeveralLabels, Sequential):
     def visitor_of(self, data: CompiledData | PythonData, state: SequentialState) -> Visitor:
         """What visits blocks with the labels that the sampler finds, or with all of them."""
         if self.takes_all(data):
-            assert isinstance(data, CompiledData)
             return ExactVisitor(data)
         return super().visitor_of(data, state)

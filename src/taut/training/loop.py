@@ -33,6 +33,7 @@ from taut.result import (
 from taut.solvers import Solver
 from taut.solvers.base import Candidate, PassEvent, PassReport
 from taut.storage.stored import require
+from taut.structures.abilities import ability
 from taut.training import tuning
 from taut.training.advice import advice
 from taut.training.centre import MovingCentre
@@ -433,7 +434,7 @@ class Run:
             advice=what_to_do,
         )  # fmt: skip
         message += nothing_proved(primal, dual)
-        of = getattr(self.problem.structure, "certifies", THE_OBJECTIVE)
+        of = ability(self.problem.structure, "certifies")
         doubt = "" if self.findings.doubt is None else f"{self.findings.doubt}."
         if doubt:
             of += OVER_RETURNED

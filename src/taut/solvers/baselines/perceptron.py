@@ -110,7 +110,7 @@ class Perceptron(Sequential):
 
     def init(self, problem: Problem, rng: np.random.Generator) -> SequentialState:
         """S = 0, for labels that are right or wrong."""
-        if getattr(problem.structure, "signed_losses", False):
+        if problem.data.signed_losses:
             raise InvalidData(
                 f"perceptron learns from wrong predictions, and the candidates of "
                 f"{type(problem.structure).__name__} are none: use solver='subgradient' or "
