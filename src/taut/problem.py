@@ -15,8 +15,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from taut.binding import CompiledData, Findings, PythonData, bind
-from taut.data.arrays import LARGEST
+from taut.binding import Data, Findings, bind
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
 from taut.spaces.features import Features
@@ -24,6 +23,7 @@ from taut.spaces.quadratic import Quadratic
 from taut.spaces.regularizer import Prior, Regularizer
 from taut.storage.checksum import checksum
 from taut.storage.digest import Digest, digest_of
+from taut.storage.stored import LARGEST
 from taut.structures.abilities import ability
 from taut.structures.base import CompiledStructure, Structure
 
@@ -277,7 +277,7 @@ class Problem:
 
     def bound(
         self, order: np.ndarray | None = None, start: int = 0
-    ) -> Generator[tuple[CompiledData | PythonData, np.ndarray]]:
+    ) -> Generator[tuple[Data, np.ndarray]]:
         """The blocks with their weights C_i, part by part; valid until the next is asked for.
 
         In this order of the parts, without the first `start` ones, unless those do not come again.

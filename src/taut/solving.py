@@ -153,14 +153,7 @@ def fingerprint_of(belonging: Belonging, weights: bytes, solver: Solver | None) 
 class OnlineRun:
     """Training that is fed: each call goes through what has come into the problem's source.
 
-    Parameters
-    ----------
-    problem : StreamedProblem
-        Over a `taut.data.inflow.Inflow`.
-    solver : Solver
-        One that `can_be_fed`.
-    tol : float
-    random_state : int or Generator, optional
+    The problem is one over a `taut.data.inflow.Inflow`, the solver one that `can_be_fed`.
     """
 
     def __init__(

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from taut.binding import CompiledData, Findings, PythonData, Room, bind
+from taut.binding import Data, Findings, Room, bind
 from taut.data.chunks import Chunk, place_of
 from taut.data.held import Held, as_chunk
 from taut.data.source import Source
@@ -28,7 +28,7 @@ class BoundChunk(NamedTuple):
     """Some blocks as they were read, the oracles bound to them, and their weights C_i."""
 
     chunk: Chunk
-    data: CompiledData | PythonData
+    data: Data
     weight: np.ndarray
 
 
@@ -207,7 +207,7 @@ class StreamedProblem(Problem):
 
     def bound(
         self, order: np.ndarray | None = None, start: int = 0
-    ) -> Generator[tuple[CompiledData | PythonData, np.ndarray]]:
+    ) -> Generator[tuple[Data, np.ndarray]]:
         """The blocks with their weights C_i, as they are read."""
         with closing(self.bound_chunks(order, start)) as chunks:
             for _chunk, data, weight in chunks:

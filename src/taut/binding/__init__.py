@@ -24,8 +24,11 @@ from taut.spaces.regularizer import Prior, Regularizer
 from taut.structures._signatures import check_signatures
 from taut.structures.base import CompiledStructure, Structure
 
+Data = CompiledData | PythonData
+
 __all__ = [
     "CompiledData",
+    "Data",
     "Findings",
     "MinedLabels",
     "PythonData",

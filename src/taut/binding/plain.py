@@ -21,10 +21,10 @@ from taut.binding.other_labels import (
     worse,
 )
 from taut.binding.witness import Witness, audited
-from taut.data.arrays import LARGEST
 from taut.errors import InvalidData, InvalidStructure
 from taut.spaces.regularizer import Prior, Regularizer
 from taut.storage.checksum import arrays_in
+from taut.storage.stored import LARGEST
 from taut.structures._examples import same
 from taut.structures.abilities import ability, bounded_argmax, is_users, loss_of
 from taut.structures.base import Structure

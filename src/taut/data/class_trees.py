@@ -14,8 +14,6 @@ from taut.data.arrays import show
 from taut.data.labels import sort_classes
 from taut.errors import InvalidData
 
-__all__ = ["ClassTree", "as_tree", "is_tree", "plain_tree"]
-
 _FORMS = (
     "give a dict of groups, whose values are lists of classes or further groups, a dict or list of "
     "parents, or a networkx tree"

@@ -10,13 +10,12 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from taut.binding import complete
-from taut.checks import check_number
+from taut.checks import check_choice, check_number
 from taut.data.arrays import Checked, Matrix, as_matrix, as_sequences, holds_sequences
 from taut.data.chunks import Chunk
 from taut.data.labels import as_labels, share_right
 from taut.data.source import Source
 from taut.data.weights import check_sample_weight
-from taut.errors import InvalidData
 from taut.estimators.base import columns_of, estimator
 from taut.estimators.classification import LinearClassifier
 from taut.estimators.online import Answers, OnlineEstimator
@@ -104,8 +103,7 @@ class BagClassifier(LinearClassifier, Alternating):
         lengths : array of int, optional
             Numbers of rows of the bags of a stacked X; without it, each row is a bag.
         """
-        if not isinstance(self.start, str) or self.start not in STARTS:
-            raise InvalidData(f"start = {self.start!r}: give one of {STARTS}")
+        check_choice("start", self.start, STARTS)
         if isinstance(X, Source):
             return self._fit_source(X, y=y, sample_weight=sample_weight, lengths=lengths)
         matrix, offsets = as_bags(X, lengths)

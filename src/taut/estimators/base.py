@@ -147,6 +147,13 @@ class StructuralEstimator(BaseEstimator):
             self, X if hasattr(X, "columns") else matrix, reset=False, skip_check_array=True
         )
 
+    def _need(self, y: Any) -> None:
+        """Refuse to learn without targets."""
+        if y is None:
+            raise InvalidData(
+                f"{type(self).__name__} requires y to be passed, but the target y is None"
+            )
+
     def _threads(self) -> int:
         jobs: Any = 1 if self.n_jobs is None else self.n_jobs
         if not isinstance(jobs, Integral) or (int(jobs) < 1 and jobs != -1):

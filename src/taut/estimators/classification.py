@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import ClassifierMixin
 
+from taut.checks import check_choice
 from taut.data.arrays import Matrix, as_matrix
 from taut.data.chunks import Chunk
 from taut.data.labels import as_labels, class_index, class_weights, share_right
@@ -48,10 +49,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         self, y: Any, n: int, sample_weight: Any, unit: str = "row"
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Classes, class codes and weights of n rows, or of what else has a class."""
-        if y is None:
-            raise InvalidData(
-                f"{type(self).__name__} requires y to be passed, but the target y is None"
-            )
+        self._need(y)
         classes, codes = class_index(as_labels(y, n, unit=unit))
         weight = check_sample_weight(sample_weight, n, unit=f"{unit} of X")
         weight = weight * class_weights(self.class_weight, classes, codes, weight)[codes]
@@ -285,8 +283,7 @@ class MulticlassSVM(CostSensitive, ClassProbabilities, LinearClassifier):
         return self._keep(fitted | columns_of(X, matrix) | known)
 
     def _structure(self, cost: np.ndarray) -> Any:
-        if self.rescaling not in _RESCALINGS:
-            raise InvalidData(f"rescaling = {self.rescaling!r}: give one of {_RESCALINGS}")
+        check_choice("rescaling", self.rescaling, _RESCALINGS)
         structure = Multiclass(len(cost), cost, self._bias)
         slack = self.rescaling == "slack" and self.cost is not None
         return SlackRescaled(structure) if slack else structure

@@ -15,14 +15,12 @@ from taut.data.targets import number_labels
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
 from taut.estimators.base import columns_of, estimator
-from taut.estimators.distributions import LabelDistribution
+from taut.estimators.distributions import LabelDistribution, normalizes
 from taut.estimators.priors import AttractingRegularizer, LabelMajorRegularizer
 from taut.structures import Graph, RelaxedGraph, Tree
 from taut.structures._pairs import tie_table
 from taut.structures.base import CompiledStructure, Structure
 from taut.structures.graph_exact import ExactGraph
-
-_LOSSES = {"hamming": False, "mean_hamming": True}
 
 
 @estimator
@@ -52,12 +50,11 @@ class _NodeLabels(LabelDistribution):
             Labels of the nodes, of any hashable type.
         sample_weight : array of shape (n_graphs,), optional
         """
-        name = type(self).__name__
         if isinstance(X, Source):
+            name = type(self).__name__
             raise InvalidData(f"{name} learns from data in memory: give a list of graphs")
         graphs = as_graphs(X)
-        if y is None:
-            raise InvalidData(f"{name} requires y to be passed, but the target y is None")
+        self._need(y)
         classes, codes = class_index(as_label_sequences(y, graphs.offsets))
         weight = check_sample_weight(sample_weight, len(graphs.offsets) - 1, unit="graph")
         columns = columns_of(X, graphs.matrix) | {"classes_": classes}
@@ -76,9 +73,7 @@ class _NodeLabels(LabelDistribution):
 
     @property
     def _normalize(self) -> bool:
-        if not isinstance(self.loss, str) or self.loss not in _LOSSES:
-            raise InvalidData(f"loss = {self.loss!r}: give one of {sorted(_LOSSES)}")
-        return _LOSSES[self.loss]
+        return normalizes(self.loss)
 
     def _regularizer(self, coef_shape: tuple[int, int] | None) -> LabelMajorRegularizer:
         return LabelMajorRegularizer(self.prior_mean, self.prior_precision, self.nonneg, coef_shape)

@@ -8,12 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from taut.binding import CompiledData, PythonData
+from taut.binding import CompiledData, Data, PythonData
 from taut.errors import MissingOracle
 from taut.structures.abilities import bounded_argmax
 from taut.structures.base import Oracles
-
-Data = CompiledData | PythonData
 
 
 class Sampler(ABC):
@@ -44,16 +42,16 @@ class Sampler(ABC):
         """
         return self
 
-    @abstractmethod
     def n_labels(self, data: Data, wanted: int) -> int:
         """How many labels there are at most, for data bound to a structure, if `wanted` are."""
+        return wanted
 
-    @abstractmethod
     def room(self, data: CompiledData, count: int, dtype: Any) -> tuple:
         """What `sample` of one thread works in, for up to `count` labels and w of this type.
 
-        It belongs to these data: blocks are known by their number.
+        It belongs to these data: blocks are known by their number. Nothing unless said otherwise.
         """
+        return ()
 
     @property
     @abstractmethod
@@ -89,10 +87,6 @@ class Argmax(Sampler):
     def n_labels(self, data, wanted):
         """One."""
         return 1
-
-    def room(self, data, count, dtype):
-        """None."""
-        return ()
 
     def labels(self, data, i, w, count, rng):
         """The argmax of the structure."""

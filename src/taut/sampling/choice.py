@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from taut.binding import Data
 from taut.errors import InvalidData
-from taut.sampling.base import Argmax, Data, Sampler
+from taut.sampling.base import Argmax, Sampler
 from taut.sampling.chance import Random
 from taut.sampling.diverse import Diverse
 from taut.sampling.listed import AllLabels, Top

@@ -53,14 +53,6 @@ class Own(Sampler):
             raise missing(self, data, OWN_SAMPLE, 'sampler="auto" or your own function')
         return self
 
-    def n_labels(self, data, wanted):
-        """As many as are wanted."""
-        return wanted
-
-    def room(self, data, count, dtype):
-        """None."""
-        return ()
-
     def labels(self, data, i, w, count, rng):
         """What the method returns, up to the number wanted."""
         labels = list(data.structure.sample(data.X[i], w, data.truth[i], count))
@@ -91,14 +83,6 @@ class Given(Sampler):
         """Around the function."""
         # Numba's own compiled functions are compiled again, with the options of kernels.
         return _drawn_by(getattr(self.function, "py_func", self.function), self.allocates)
-
-    def n_labels(self, data, wanted):
-        """As many as are wanted."""
-        return wanted
-
-    def room(self, data, count, dtype):
-        """None."""
-        return ()
 
     def labels(self, data, i, w, count, rng):
         """What the function returns, up to the number wanted."""

@@ -7,7 +7,7 @@ from collections.abc import Generator
 
 import numpy as np
 
-from taut.binding import CompiledData, PythonData
+from taut.binding import Data
 from taut.compiled.jit import kernel
 from taut.compiled.lanes import aligned_zeros
 from taut.engines.base import DualState
@@ -20,7 +20,7 @@ from taut.storage.stored import Stored, check, require
 _ROUNDING = 1e-9
 _COUNTS = ("visits", "first", "passes", "group", "seed", "number", "done")
 
-PartData = tuple[CompiledData | PythonData, np.ndarray]
+PartData = tuple[Data, np.ndarray]
 
 
 @kernel

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeGuard
 
-from taut.binding import CompiledData, PythonData, has_oracle
+from taut.binding import CompiledData, Data, has_oracle
 from taut.errors import InvalidData
 from taut.sampling import Sampler, as_sampler
 
@@ -29,11 +29,11 @@ class SeveralLabels:
         """How many labels to ask a sampler for."""
         return self.n_samples or _SAMPLES
 
-    def sampler_of(self, data: CompiledData | PythonData) -> Sampler:
+    def sampler_of(self, data: Data) -> Sampler:
         """The sampler for data."""
         return as_sampler(self.sampler, data)
 
-    def takes_all(self, data: CompiledData | PythonData) -> TypeGuard[CompiledData]:
+    def takes_all(self, data: Data) -> TypeGuard[CompiledData]:
         """Whether all labels are sampled, by a step that is exact over them."""
         own = self.sampler == "auto" and data.draws_labels
         wanted = self.sampler in ("auto", "all") and self.n_samples is None and not own

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from taut.binding import CompiledData, PythonData, has_oracle
+from taut.binding import Data, has_oracle
 from taut.duals import BlockDual, EnumeratedDual, planes_of
 from taut.duals.plane_steps import corrective_steps
 from taut.errors import InvalidData
@@ -77,9 +77,7 @@ class DualCoordinate(BlockAscent):
                 f"least 1, cached_passes = {self.cached_passes} at least 0"
             )
 
-    def duals_of(
-        self, data: CompiledData | PythonData, weight: np.ndarray, n_jobs: int
-    ) -> BlockDual:
+    def duals_of(self, data: Data, weight: np.ndarray, n_jobs: int) -> BlockDual:
         """The form of dual variables that the oracles allow."""
         if has_oracle(data, "exact_step"):
             return EnumeratedDual(data, weight, n_jobs)

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from taut.binding import CompiledData, PythonData, has_oracle
+from taut.binding import Data, has_oracle
 from taut.duals import BlockDual, EnumeratedDual, MergedDual, planes_of
 from taut.duals.plane_steps import sampled_steps
 from taut.solvers._block_ascent import BlockAscent
@@ -75,9 +75,7 @@ class MultiSample(SeveralLabels, BlockAscent):
     shuffle: bool = True
     recentring: float | str = "auto"
 
-    def duals_of(
-        self, data: CompiledData | PythonData, weight: np.ndarray, n_jobs: int
-    ) -> BlockDual:
+    def duals_of(self, data: Data, weight: np.ndarray, n_jobs: int) -> BlockDual:
         """The form of dual variables that the oracles allow."""
         if self.takes_all(data):
             return EnumeratedDual(data, weight, n_jobs)

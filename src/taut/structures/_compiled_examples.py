@@ -84,19 +84,11 @@ def _products(operations):
 
 
 class CompiledExample(Example):
-    """One block.
+    """One block, encoded with truths.
 
-    Parameters
-    ----------
-    structure, i, candidates
-        As of all examples.
-    blocks : Blocks
-        Encoded with truths.
-    digests : dict, optional
-        Of the data, by names of arrays, for a thorough test: whether they change, and inner
-        products.
-    blank : Blocks, optional
-        The same blocks encoded without truths, which `complete` sees.
+    For a thorough test `digests` are those of the data, by names of arrays: whether they change is
+    looked at then, and inner products. `blank` are the same blocks encoded without truths, which
+    `complete` sees.
     """
 
     features_name = "parts"

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from taut.binding import CompiledData, PythonData
+from taut.binding import Data
 from taut.compiled.jit import kernel
 from taut.duals.planes import N_PLANES
 from taut.errors import InvalidData
@@ -104,7 +104,7 @@ class Perceptron(Sequential):
         """All weight to the prediction, if it is wrong."""
         return Step(mistake_step, uses_gram=False)
 
-    def sampler_of(self, data: CompiledData | PythonData) -> Sampler:
+    def sampler_of(self, data: Data) -> Sampler:
         """What is predicted, whatever its loss."""
         return Prediction()
 
