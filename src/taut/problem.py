@@ -136,6 +136,8 @@ class Problem:
     goes_on: bool = False
     #: Whether the blocks can be looked at again, as true bounds demand.
     repeatable = True
+    #: The data, where they are in memory.
+    X: Any = None
     _known: Belonging | None = None
 
     def __init__(

@@ -33,7 +33,9 @@ _WARNED = (
     Status.MAX_ITER, Status.TIME_LIMIT, Status.MAX_ROUNDS, Status.INTERRUPTED, Status.OUT_OF_MEMORY,
 )  # fmt: skip
 
-TRAINING_PARAMETERS = """C : float, default=1.0
+#: What the documentation of several estimators says, by the names that stand for it there.
+_SHARED = {
+    "training": """C : float, default=1.0
         Multiplies the sum of the losses: larger fits the training data more closely.
     solver : "auto", str or Solver, default="auto"
         A name such as "dual_coordinate", or an object such as `taut.solvers.DualCoordinate()`. By
@@ -64,14 +66,36 @@ TRAINING_PARAMETERS = """C : float, default=1.0
     callbacks : sequence of callables, default=()
         Called with a `taut.Record` after each pass; returning True ends training.
     checkpoint : Checkpoint or path, optional
-        Where to save training from time to time, and to resume it from."""
-
-FITTED_ATTRIBUTES = """certificate_ : Certificate
+        Where to save training from time to time, and to resume it from.""",
+    "fitted": """certificate_ : Certificate
         Primal, dual, gap, and why training ended.
     history_ : History
         A record of each pass.
     n_iter_ : int
-        Number of passes."""
+        Number of passes.""",
+    "intercept": """fit_intercept : bool, default=True
+    intercept_scaling : float, default=1.0
+        Value of the constant feature; larger means less regularised intercepts.""",
+    "class_weight": """class_weight : dict or "balanced", optional
+        Factors on C by class.""",
+    "calibrate": """calibrate : float, optional
+        Share of the rows, between 0 and 1, from which `temperature_` is found; `predict_proba` is
+        there then. Weights and certificate are those of a fit to all rows, and the temperature is
+        that of a second fit, to the other rows.""",
+    "node_parameters": """loss : "hamming" or "mean_hamming", default="hamming"
+        Number of wrong labels in a graph, or their share.
+    pairwise : {"full", "symmetric", "potts"}, default="full"
+        A weight for each pair of labels in the order of the edge, for each pair in any order, or
+        one for equal labels and none for different ones.""",
+    "node_attributes": """coef_ : ndarray of shape (n_labels, n_features)
+    pairwise_ : ndarray of shape (n_edge_features, n_ties)
+        The weights of pairs of labels: as many as `pairwise` tells apart.
+    pair_weights_ : ndarray of shape (n_edge_features, n_labels, n_labels)
+        The same for each pair, the label of an edge's first node first.
+    classes_ : ndarray of shape (n_labels,)
+    temperature_ : float
+        What `fit_temperature` has found, for `predict_marginals`.""",
+}
 
 
 class End(NamedTuple):
@@ -90,7 +114,7 @@ def estimator(cls: type[T]) -> type[T]:
 
     scikit-learn wants all parameters spelt out in each constructor, and nothing else in it.
     """
-    cls.__doc__ = (cls.__doc__ or "").format(training=TRAINING_PARAMETERS, fitted=FITTED_ATTRIBUTES)
+    cls.__doc__ = (cls.__doc__ or "").format(**_SHARED)
     return dataclass(kw_only=True, eq=False, repr=False)(cls)
 
 

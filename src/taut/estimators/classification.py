@@ -124,15 +124,9 @@ class BinarySVM(ClassProbabilities, LinearClassifier):
     Parameters
     ----------
     {training}
-    fit_intercept : bool, default=True
-    intercept_scaling : float, default=1.0
-        Value of the constant feature; larger means a less regularised intercept.
-    class_weight : dict or "balanced", optional
-        Factors on C by class.
-    calibrate : float, optional
-        Share of the rows, between 0 and 1, from which `temperature_` is found; `predict_proba` is
-        there then. Weights and certificate are those of a fit to all rows, and the temperature is
-        that of a second fit, to the other rows.
+    {intercept}
+    {class_weight}
+    {calibrate}
 
     Attributes
     ----------
@@ -230,15 +224,9 @@ class MulticlassSVM(CostSensitive, ClassProbabilities, LinearClassifier):
     rescaling : "margin" or "slack", default="margin"
         What a cost multiplies: the margin that is asked for, or what is missing of a margin of 1,
         max_k cost(y_i, k) (1 - <w_yi - w_k, (x_i, bias)>). The same where all costs are 0 or 1.
-    fit_intercept : bool, default=True
-    intercept_scaling : float, default=1.0
-        Value of the constant feature; larger means less regularised intercepts.
-    class_weight : dict or "balanced", optional
-        Factors on C by class.
-    calibrate : float, optional
-        Share of the rows, between 0 and 1, from which `temperature_` is found; `predict_proba` is
-        there then. Weights and certificate are those of a fit to all rows, and the temperature is
-        that of a second fit, to the other rows.
+    {intercept}
+    {class_weight}
+    {calibrate}
 
     Attributes
     ----------

@@ -163,22 +163,11 @@ class TreeSVM(_NodeLabels):
     Parameters
     ----------
     {training}
-    loss : "hamming" or "mean_hamming", default="hamming"
-        Number of wrong labels in a graph, or their share.
-    pairwise : {{"full", "symmetric", "potts"}}, default="full"
-        A weight for each pair of labels in the order of the edge, for each pair in any order, or
-        one for equal labels and none for different ones.
+    {node_parameters}
 
     Attributes
     ----------
-    coef_ : ndarray of shape (n_labels, n_features)
-    pairwise_ : ndarray of shape (n_edge_features, n_ties)
-        The weights of pairs of labels: as many as `pairwise` tells apart.
-    pair_weights_ : ndarray of shape (n_edge_features, n_labels, n_labels)
-        The same for each pair, the label of an edge's first node first.
-    classes_ : ndarray of shape (n_labels,)
-    temperature_ : float
-        What `fit_temperature` has found, for `predict_marginals`.
+    {node_attributes}
     {fitted}
 
     Examples
@@ -209,11 +198,7 @@ class GraphSVM(_NodeLabels):
     Parameters
     ----------
     {training}
-    loss : "hamming" or "mean_hamming", default="hamming"
-        Number of wrong labels in a graph, or their share.
-    pairwise : {{"full", "symmetric", "potts"}}, default="full"
-        A weight for each pair of labels in the order of the edge, for each pair in any order, or
-        one for equal labels and none for different ones.
+    {node_parameters}
     inference : {{"exact", "cut", "relaxed"}}, default="exact"
         How the best labels are found: by junction trees; by minimum cuts, for two labels; or by
         linear programs, whose solutions are rounded (`is_integral`). See `taut.structures.Graph`.
@@ -226,14 +211,7 @@ class GraphSVM(_NodeLabels):
 
     Attributes
     ----------
-    coef_ : ndarray of shape (n_labels, n_features)
-    pairwise_ : ndarray of shape (n_edge_features, n_ties)
-        The weights of pairs of labels: as many as `pairwise` tells apart.
-    pair_weights_ : ndarray of shape (n_edge_features, n_labels, n_labels)
-        The same for each pair, the label of an edge's first node first.
-    classes_ : ndarray of shape (n_labels,)
-    temperature_ : float
-        What `fit_temperature` has found, for `predict_marginals`.
+    {node_attributes}
     {fitted}
 
     Examples

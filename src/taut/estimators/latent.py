@@ -34,11 +34,8 @@ class LatentSVM(BagClassifier):
     Parameters
     ----------
     {training}
-    fit_intercept : bool, default=True
-    intercept_scaling : float, default=1.0
-        Value of the constant feature; larger means a less regularised intercept.
-    class_weight : dict or "balanced", optional
-        Factors on C by class.
+    {intercept}
+    {class_weight}
     max_rounds : int, default=20
         Largest number of rounds; `max_iter` bounds the passes of each, `time_limit` all together.
     round_tol : float, default=1e-3

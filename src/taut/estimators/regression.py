@@ -31,9 +31,7 @@ class RegressionSVM(RegressorMixin, LinearEstimator):
     {training}
     epsilon : float, default=0.0
         Errors up to this size cost nothing. In units of y.
-    fit_intercept : bool, default=True
-    intercept_scaling : float, default=1.0
-        Value of the constant feature; larger means a less regularised intercept.
+    {intercept}
 
     Attributes
     ----------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Iterator
 
@@ -22,6 +23,21 @@ from taut.structures.base import Blocks, CompiledStructure, Operations
 _SOME = 16  # labels among which laws of pairs are tested
 
 
+@functools.cache
+def _calling(name):
+    """What builds the kernel that calls one of the operations, and does no more."""
+
+    def make(operations):
+        operation = getattr(operations, name)
+
+        def call(*arguments):
+            return operation(*arguments)
+
+        return call
+
+    return make
+
+
 def _statistics(operations):
     parts, n_all = operations.parts, operations.n_all
 
@@ -36,15 +52,6 @@ def _statistics(operations):
     return statistics
 
 
-def _argmax(operations):
-    argmax = operations.argmax
-
-    def run(data, i, work, loss_weight, found, value):
-        value[0] = argmax(data, i, work, loss_weight, found)
-
-    return run
-
-
 def _scores(operations):
     score = score_of(operations)
 
@@ -53,24 +60,6 @@ def _scores(operations):
             out[q] = score(data, i, work, labels[q])
 
     return scores
-
-
-def _loss(operations):
-    loss = operations.loss
-
-    def loss_of(data, i, label, out):
-        out[0] = loss(data, i, label)
-
-    return loss_of
-
-
-def _complete(operations):
-    complete = operations.complete
-
-    def run(data, i, work, label):
-        complete(data, i, work, label)
-
-    return run
 
 
 def _products(operations):
@@ -121,6 +110,10 @@ class CompiledExample(Example):
     def kernel(self, make):
         """The loop that `make` builds around the oracles and the functions of the space."""
         return specialise(make, self.operations, self.structure.allocates)
+
+    def call(self, name, *arguments):
+        """What one of the operations returns."""
+        return self.kernel(_calling(name))(*arguments)
 
     def name(self, label):
         return str(label.tolist())
@@ -208,15 +201,13 @@ class CompiledExample(Example):
 
     def loss(self, label):
         label = np.ascontiguousarray(label, dtype=np.int32)
-        out = np.empty(1)
-        self.kernel(_loss)(self.blocks.data, self.i, label, out)
-        return float(out[0])
+        return float(self.call("loss", self.blocks.data, self.i, label))
 
     def argmax(self, w, with_loss):
         found = Guarded(len(self.truth), np.int32)
-        before, value = self.pull(w), np.empty(1)
-        self.kernel(_argmax)(
-            self.blocks.data, self.i, self.work.array, float(with_loss), found.array, value
+        before = self.pull(w)
+        value = self.call(
+            "argmax", self.blocks.data, self.i, self.work.array, float(with_loss), found.array
         )
         if found.broken:
             self.fail(
@@ -225,7 +216,7 @@ class CompiledExample(Example):
                 "write one integer for each of the truth's",
             )
         self.check_work("argmax", before)
-        return found.array, float(value[0]), 0.0
+        return found.array, float(value), 0.0
 
     def complete(self, w):
         if self.blank is None:
@@ -234,7 +225,7 @@ class CompiledExample(Example):
         label.array[:] = self.truth
         blank = self.blank
         blank.pull(w)
-        blank.kernel(_complete)(blank.blocks.data, self.i, blank.work.array, label.array)
+        blank.call("complete", blank.blocks.data, self.i, blank.work.array, label.array)
         blank.check_work("complete")
         if label.broken:
             self.fail(

@@ -12,29 +12,11 @@ _SOME = 64  # potentials that are looked at one by one
 _FILLS = 3.0, -5.0  # of arrays that are then written to
 
 
-def _pull(operations):
-    pull = operations.pull
-
-    def run(space, i, w, theta):
-        pull(space, i, w, theta)
-
-    return run
-
-
-def _push(operations):
-    push, n_all = operations.push, operations.n_all
-
-    def run(space, i, statistics, w):
-        push(space, i, statistics, n_all(space, i, statistics), 0.0, w)
-
-    return run
-
-
 def pulled(example: Any, w: np.ndarray, fill: float = 0.0) -> np.ndarray:
     """The potentials at weights in the form that compiled code sees."""
     theta, given = Guarded(example.map.n_potentials), w.copy()
     theta.array[:] = fill
-    example.kernel(_pull)(example.space, example.i, given, theta.array)
+    example.call("pull", example.space, example.i, given, theta.array)
     if theta.broken:
         example.fail(
             "pull",
@@ -57,7 +39,8 @@ def push(example: Any, statistics: np.ndarray, start: float = 0.0) -> np.ndarray
     """What pushing statistics adds to weights, in the form that compiled code sees."""
     w, given = Guarded(example.map.size), statistics.copy()
     w.array[:] = start
-    example.kernel(_push)(example.space, example.i, given, w.array)
+    size = example.call("n_all", example.space, example.i, given)
+    example.call("push", example.space, example.i, given, size, 0.0, w.array)
     if w.broken:
         example.fail(
             "push",
