@@ -157,6 +157,16 @@ class StructuralEstimator(BaseEstimator):
 
     #: Whether a fit leaves its `End`, which holds all data.
     _keeps_end: ClassVar[bool] = False
+    #: What scikit-learn is told: whether X may be a sparse matrix, and whether `fit` needs y. What
+    #: labels whole sequences or graphs is no classifier to it, which would look for classes there.
+    _takes_sparse: ClassVar[bool] = False
+    _needs_y: ClassVar[bool] = False
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self._takes_sparse
+        tags.target_tags.required = tags.target_tags.required or self._needs_y
+        return tags
 
     def _matrix(self, X: Any, *, finite: bool = True) -> Matrix:
         """X, checked, with the features that fit saw."""

@@ -30,11 +30,11 @@ class _NodeLabels(LabelDistribution):
     loss: str = "hamming"
     pairwise: str = "full"
 
+    _needs_y = True
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
-        # No classifier to scikit-learn, which would look for classes among the labels of graphs.
-        tags.target_tags.required = True
         return tags
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:

@@ -61,11 +61,7 @@ class RankSVM(OnlineSequences):
     loss: str = "pairwise"
     k: int | None = 10
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.target_tags.required = True
-        return tags
+    _takes_sparse = _needs_y = True
 
     def fit(
         self,

@@ -70,12 +70,7 @@ class ChainSVM(OnlineSequences, LabelDistribution):
     loss: str = "hamming"
     boundary: bool = False
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        # No classifier to scikit-learn, which would look for classes among whole sequences.
-        tags.target_tags.required = True
-        return tags
+    _takes_sparse = _needs_y = True
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, lengths: Any = None) -> Self:
         """Fit sequences.

@@ -20,6 +20,7 @@ from taut.structures._sample_laws import check_sample
 from taut.structures._step_laws import check_exact_step
 from taut.structures.base import Blocks, CompiledStructure, Operations
 
+_LABEL = "its label, which has {0} integers"
 _SOME = 16  # labels among which laws of pairs are tested
 
 
@@ -209,12 +210,7 @@ class CompiledExample(Example):
         value = self.call(
             "argmax", self.blocks.data, self.i, self.work.array, float(with_loss), found.array
         )
-        if found.broken:
-            self.fail(
-                "argmax",
-                f"it writes outside its label, which has {len(self.truth)} integers",
-                "write one integer for each of the truth's",
-            )
+        self.check_within(found, "argmax", _LABEL, "write one integer for each of the truth's")
         self.check_work("argmax", before)
         return found.array, float(value), 0.0
 
@@ -227,12 +223,7 @@ class CompiledExample(Example):
         blank.pull(w)
         blank.call("complete", blank.blocks.data, self.i, blank.work.array, label.array)
         blank.check_work("complete")
-        if label.broken:
-            self.fail(
-                "complete",
-                f"it writes outside its label, which has {len(self.truth)} integers",
-                "write the latent part of the truth",
-            )
+        self.check_within(label, "complete", _LABEL, "write the latent part of the truth")
         return label.array
 
     def completed_features(self, label):
@@ -240,14 +231,17 @@ class CompiledExample(Example):
         assert self.blank is not None
         return self.blank.features(label)
 
+    def check_within(self, guarded: Guarded, method: str, what: str, remedy: str) -> None:
+        """Nothing is written outside an array; `what` it is may speak of its length, {0}."""
+        if guarded.broken:
+            self.fail(method, f"it writes outside {what.format(len(guarded.array))}", remedy)
+
     def check_work(self, method: str, before: np.ndarray | None = None) -> None:
         """Nothing is written outside `work`, and potentials are what they were before."""
-        if self.work.broken:
-            self.fail(
-                method,
-                f"it writes outside work, whose length is {self.blocks.work_size}",
-                "correct work_size in encode, or the indices",
-            )
+        self.check_within(
+            self.work, method, "work, whose length is {0}",
+            "correct work_size in encode, or the indices",
+        )  # fmt: skip
         if before is None:
             return
         after = self.work.array[: len(before)]

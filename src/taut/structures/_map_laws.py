@@ -17,12 +17,10 @@ def pulled(example: Any, w: np.ndarray, fill: float = 0.0) -> np.ndarray:
     theta, given = Guarded(example.map.n_potentials), w.copy()
     theta.array[:] = fill
     example.call("pull", example.space, example.i, given, theta.array)
-    if theta.broken:
-        example.fail(
-            "pull",
-            f"it writes outside the potentials, of which there are {example.map.n_potentials}",
-            "correct n_potentials of OwnFeatures, or the indices",
-        )
+    example.check_within(
+        theta, "pull", "the potentials, of which there are {0}",
+        "correct n_potentials of OwnFeatures, or the indices",
+    )  # fmt: skip
     if not np.array_equal(given, w, equal_nan=True):
         example.fail("pull", "it modifies w", "write to work only")
     return theta.array
@@ -41,12 +39,9 @@ def push(example: Any, statistics: np.ndarray, start: float = 0.0) -> np.ndarray
     w.array[:] = start
     size = example.call("n_all", example.space, example.i, given)
     example.call("push", example.space, example.i, given, size, 0.0, w.array)
-    if w.broken:
-        example.fail(
-            "push",
-            f"it writes outside w, whose length is {example.map.size}",
-            "correct n_features of OwnFeatures, or the indices",
-        )
+    example.check_within(
+        w, "push", "w, whose length is {0}", "correct n_features of OwnFeatures, or the indices"
+    )
     if not np.array_equal(given, statistics, equal_nan=True):
         example.fail("push", "it modifies the statistics", "write to w only")
     return w.array - start

@@ -12,6 +12,8 @@ from taut.structures.base import EXPECTATION
 
 _TEMPERATURES = (1e-3, 0.3, 1e3)
 _OLD = 77.0  # in arrays that are to be written
+_MEAN = "a mean, which has {0} numbers", "correct mean_offsets in encode, or the indices"
+_STATISTICS = "the statistics, which has {0} numbers", "correct n_potentials, or the indices"
 
 
 def check_means(
@@ -41,18 +43,9 @@ def _means(example: Any, labels: np.ndarray, size: int) -> np.ndarray:
         mean = Guarded(size)
         mean.array[:] = _OLD
         example.call("mean_of", example.blocks.data, example.i, label, mean.array)
-        if mean.broken:
-            _outside(example, "mean_of", "a mean", size, "mean_offsets in encode")
+        example.check_within(mean, "mean_of", *_MEAN)
         row[:] = mean.array
     return out
-
-
-def _outside(example: Any, method: str, what: str, size: int, source: str) -> None:
-    example.fail(
-        method,
-        f"it writes outside {what}, which has {size} numbers",
-        f"correct {source}, or the indices",
-    )
 
 
 def _spreads(example: Any, mean: np.ndarray) -> tuple[np.ndarray, float]:
@@ -61,8 +54,7 @@ def _spreads(example: Any, mean: np.ndarray) -> tuple[np.ndarray, float]:
     statistics.array[:] = _OLD
     example.call("spread", example.blocks.data, example.i, given, statistics.array)
     loss = example.call("mean_loss", example.blocks.data, example.i, given)
-    if statistics.broken:
-        _outside(example, "spread", "the statistics", len(statistics.array), "n_potentials")
+    example.check_within(statistics, "spread", *_STATISTICS)
     if not np.array_equal(given, mean):
         example.fail("spread or mean_loss", "the mean is modified", "write to the statistics only")
     size = example.call("n_all", example.space, example.i, statistics.array)
@@ -120,8 +112,8 @@ def _check_expect(
         again.array[:] = mean.array
         example.call("normalise", example.blocks.data, example.i, again.array)
         example.check_work("expect", before)
-        if mean.broken or again.broken:
-            _outside(example, "expect or normalise", "a mean", size, "mean_offsets in encode")
+        for written in (mean, again):
+            example.check_within(written, "expect or normalise", *_MEAN)
         values = known + (phi @ point + loss_weight * losses) / heat
         value, p = heat * logsumexp(values), np.exp(values - logsumexp(values))
         error = np.abs(mean.array - p @ means).max()
