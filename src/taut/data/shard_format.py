@@ -173,12 +173,7 @@ def read_header(folder: Path) -> dict[str, Any]:
     version = header.get("version")
     if type(version) is not int or version < 1:
         files._refuse(path, f"has the unknown version {version!r}", REMEDY)
-    if version > VERSION:
-        files._refuse(
-            path,
-            f"has version {version}, and this taut reads up to {VERSION}",
-            "upgrade taut: pip install -U taut",
-        )
+    files.refuse_newer(path, version, VERSION)
     if not intact:
         files._refuse(path, "is damaged: its SHA-256 does not match its content", REMEDY)
     return header

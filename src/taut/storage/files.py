@@ -260,17 +260,22 @@ def _check_header(path: str | os.PathLike[str], kind: str, header: dict[str, str
     version = header.get("version", "")
     if not re.fullmatch("[1-9][0-9]{0,8}", version):
         _refuse(path, f"has the unknown version {version!r:.50}", "save it again with taut")
-    if int(version) > VERSION:
-        _refuse(
-            path,
-            f"has version {version}, and this taut reads up to {VERSION}",
-            "upgrade taut: pip install -U taut",
-        )
+    refuse_newer(path, int(version), VERSION)
     if header.get("kind") != kind:
         _refuse(path, f"holds a {header.get('kind')}, not a {kind}", f"pass a {kind} file")
     if "meta" not in header:
         _refuse(path, "has no metadata", "save it again with taut")
     return header["meta"]
+
+
+def refuse_newer(path: str | os.PathLike[str], version: int, known: int) -> None:
+    """Refuse what a later version of the library has written."""
+    if version > known:
+        _refuse(
+            path,
+            f"has version {version}, and this taut reads up to {known}",
+            "upgrade taut: pip install -U taut",
+        )
 
 
 def _refuse(path: str | os.PathLike[str], fault: str, remedy: str) -> NoReturn:
