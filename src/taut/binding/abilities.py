@@ -42,12 +42,17 @@ class CompiledAbilities:
         """Whether a label is one of some for each of its positions."""
         return self.blocks.n_labels > 0
 
-    ranks_labels = has_positions
+    ranks_labels = has_positions  # the best of them can be found in order, without enumeration
 
     @property
     def n_ranked(self) -> int:
         """How many labels the longest block has."""
         return self.blocks.n_labels**self.blocks.label_size
+
+
+def _has(method: str) -> property:
+    """Whether a plain structure has a method that it may leave out."""
+    return property(lambda data: ability(data.structure, method) is not None)
 
 
 class PlainAbilities:
@@ -59,6 +64,7 @@ class PlainAbilities:
     lifts = True  # inner products of psi take no room
     has_positions = False
     n_ranked = sys.maxsize
+    draws_labels, lists_labels, ranks_labels = _has("sample"), _has("labels"), _has("m_best")
 
     @property
     def signed_losses(self) -> bool:
@@ -66,21 +72,6 @@ class PlainAbilities:
         return ability(self.structure, "signed_losses")
 
     @property
-    def draws_labels(self) -> bool:
-        """Whether the structure chooses labels itself."""
-        return ability(self.structure, "sample") is not None
-
-    @property
-    def lists_labels(self) -> bool:
-        """Whether the structure can enumerate its labels."""
-        return ability(self.structure, "labels") is not None
-
-    @property
     def n_listed(self) -> int:
         """How many labels an example has at most, and the truth, which may be none of them."""
         return 1 + max(len(list(self.structure.labels(x))) for x in self.X)
-
-    @property
-    def ranks_labels(self) -> bool:
-        """Whether the best labels can be found one after the other, without enumeration."""
-        return ability(self.structure, "m_best") is not None

@@ -169,17 +169,10 @@ class LatentStructuredSVM(Alternating, StructuredSVM):
             )
         if isinstance(X, Source):
             return self._fit_source(X, y=y, sample_weight=sample_weight)
-        result, fitted = self._alternate(
-            LatentProblem,
-            self.structure,
-            X,
-            y,
-            self.C,
-            sample_weight,
-            self._threads(),
-            self._regularizer(None),
+        _, fitted = self._alternate(
+            LatentProblem, None, self.structure, X, y, sample_weight=sample_weight
         )
-        return self._keep(fitted | {"coef_": result.w})
+        return self._keep(fitted)
 
     def _fit_source(self, source: Source, **others: Any) -> Self:
         self._refuse_beside(others)
@@ -189,16 +182,8 @@ class LatentStructuredSVM(Alternating, StructuredSVM):
             completed: Any = complete(self.structure, chunk.examples, labels, w)
             return replace(chunk, y=completed)
 
-        result, fitted = self._alternate(
-            StreamedLatentProblem,
-            self.structure,
-            source,
-            impute,
-            self.C,
-            self._threads(),
-            self._regularizer(None),
-        )
-        return self._keep(fitted | {"coef_": result.w})
+        _, fitted = self._alternate(StreamedLatentProblem, None, self.structure, source, impute)
+        return self._keep(fitted)
 
     def _joint_weights(self) -> np.ndarray:
         return self.coef_

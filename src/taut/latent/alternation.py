@@ -49,7 +49,6 @@ from taut.result import (
 )
 from taut.solvers import Solver
 from taut.solving import fingerprint_of, solve
-from taut.spaces.regularizer import Regularizer
 from taut.storage.digest import digest_of
 from taut.storage.stored import Stored, check, check_size, number, restore_generator
 from taut.streamed import StreamedProblem
@@ -73,46 +72,33 @@ class LatentProblem:
     """
 
     def __init__(
-        self,
-        structure: Any,
-        X: Any,
-        y: Any,
-        C: float = 1.0,
-        sample_weight: Any = None,
-        n_jobs: int = 1,
-        regularizer: Regularizer | None = None,
-        first: tuple[Any, Any] | None = None,
+        self, structure: Any, X: Any, y: Any, *, first: tuple[Any, Any] | None = None, **others: Any
     ) -> None:
         self.structure, self.X, self.y = structure, X, y
-        self.C, self.sample_weight, self.n_jobs = C, sample_weight, n_jobs
-        self.regularizer = regularizer
-        self._first = first
+        self._first, self._others = first, others
 
     def first(self) -> Problem:
         """The problem to begin with."""
-        return self._problem(*self._first or (self.X, complete(self.structure, self.X, self.y)))
+        X, y = self._first or (self.X, complete(self.structure, self.X, self.y))
+        return Problem(self.structure, X, y, **self._others)
 
     def at(self, w: np.ndarray) -> Problem:
         """The problem with the latent parts that are best under w."""
-        return self._problem(self.X, complete(self.structure, self.X, self.y, w, self.n_jobs))
+        y = complete(self.structure, self.X, self.y, w, self._others.get("n_jobs", 1))
+        return Problem(self.structure, self.X, y, **self._others)
 
     def belonging(self) -> Belonging:
         """What rounds rest on: the first problem, and the data of those after it."""
         first = self.first().belonging()()
         return first._replace(data=digest_of(first.data, self.X, self.y))
 
-    def _problem(self, X: Any, y: Any) -> Problem:
-        return Problem(
-            self.structure, X, y, self.C, self.sample_weight, self.n_jobs, self.regularizer
-        )
-
 
 class StreamedLatentProblem(LatentProblem):
     """The same for the blocks of a source, whose latent parts are imputed as they are read.
 
     `impute` turns a chunk and w, or None before the first round, into a chunk whose targets are
-    truths with their latent parts. `recoding` tells imputations apart that the first chunk may not;
-    see `taut.StreamedProblem`.
+    truths with their latent parts. All else is as for `taut.StreamedProblem`: its `recoding` tells
+    imputations apart that the first chunk may not.
     """
 
     def __init__(
@@ -120,14 +106,10 @@ class StreamedLatentProblem(LatentProblem):
         structure: Any,
         source: Source,
         impute: Callable[[Chunk, np.ndarray | None], Chunk],
-        C: float = 1.0,
-        n_jobs: int = 1,
-        regularizer: Regularizer | None = None,
-        recoding: bytes = b"",
+        **others: Any,
     ) -> None:
         self.structure, self.source, self.impute = structure, source, impute
-        self.C, self.n_jobs, self.regularizer = C, n_jobs, regularizer
-        self.recoding = recoding
+        self._others = others
 
     def first(self) -> Problem:
         """The problem to begin with."""
@@ -137,15 +119,14 @@ class StreamedLatentProblem(LatentProblem):
         """The problem with the latent parts that are best under w."""
         return self._imputed(w)
 
+    def _imputed(self, w: np.ndarray | None) -> Problem:
+        return StreamedProblem(
+            self.structure, self.source, recode=lambda chunk: self.impute(chunk, w), **self._others
+        )
+
     def belonging(self) -> Belonging:
         """What rounds rest on: each problem is that of all data."""
         return self.first().belonging()()
-
-    def _imputed(self, w: np.ndarray | None) -> Problem:
-        return StreamedProblem(
-            self.structure, self.source, self.C, self.n_jobs, self.regularizer,
-            recode=lambda chunk: self.impute(chunk, w), recoding=self.recoding,
-        )  # fmt: skip
 
 
 @dataclass(frozen=True)
