@@ -310,7 +310,11 @@ def _checkpoint(folder: Path, name: str, problem: Any, solver: Any) -> Target:
     """A run that was stopped after a few passes."""
     path = folder / f"checkpoint {name}"
     best = taut.solve(
-        problem, None if problem.in_memory else solver, tol=1e-9, max_iter=5000, random_state=1
+        problem,
+        None if problem.comes_as == "whole" else solver,
+        tol=1e-9,
+        max_iter=5000,
+        random_state=1,
     ).certificate
     passes = 4
 
@@ -348,7 +352,7 @@ def _compare(problem: Any, result: Any, best: Any) -> None:
 
 def _latent(folder: Path, structure: Any, X: Any, y: Any) -> Target:
     """Rounds that were stopped."""
-    path, latent = folder / "checkpoint latent", LatentProblem(structure, X, y, 0.7)
+    path, latent = folder / "checkpoint latent", LatentProblem(structure, X, y, C=0.7)
 
     def go_on(path: Path, tol: float, max_rounds: int) -> Any:
         return alternate(

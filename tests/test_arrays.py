@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn.exceptions import DataConversionWarning
 
-from taut.data.arrays import LARGEST, as_matrix, as_sequences
+from taut.data.arrays import as_matrix, as_sequences
 from taut.data.labels import as_label_sequences, class_index
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData, InvalidType
+from taut.storage.stored import LARGEST
 
 NAN, INF = float("nan"), float("inf")
 FOUR = [[1, 2], [3, 4]]

@@ -11,20 +11,21 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Generator
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from taut.binding import CompiledData, Findings, PythonData, bind
-from taut.data.arrays import LARGEST
+from taut.binding import Data, Findings, bind
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
 from taut.spaces.features import Features
 from taut.spaces.quadratic import Quadratic
 from taut.spaces.regularizer import Prior, Regularizer
-from taut.storage.checksum import arrays_in, checksum
+from taut.storage.checksum import checksum
 from taut.storage.digest import Digest, digest_of
-from taut.structures.base import CompiledStructure, Structure, is_users
+from taut.storage.stored import LARGEST
+from taut.structures.abilities import ability
+from taut.structures.base import CompiledStructure, Structure
 
 
 class Bound(NamedTuple):
@@ -126,7 +127,8 @@ class Problem:
     1.0
     """
 
-    in_memory = True
+    #: How blocks are had: as a "whole", in memory, or in "chunks", as they are read.
+    comes_as: ClassVar[str] = "whole"
     #: Parts that blocks come in, 0 while it is not known; whether they can come in any order; and
     #: whether more may come later, and none again.
     n_parts: int = 1
@@ -134,6 +136,8 @@ class Problem:
     goes_on: bool = False
     #: Whether the blocks can be looked at again, as true bounds demand.
     repeatable = True
+    #: The data, where they are in memory.
+    X: Any = None
     _known: Belonging | None = None
 
     def __init__(
@@ -215,7 +219,7 @@ class Problem:
         """Digests of the structure, its code with it, and of the prior."""
         structure, prior = Digest(code=True), Digest()
         structure.add(self.structure)
-        structure.add(getattr(self.structure, "oracles", None))
+        structure.add(ability(self.structure, "oracles"))
         own = self.data.prior
         prior.add(None if own.trivial and not own.mean.any() else own)  # which may be long
         return structure, prior
@@ -267,9 +271,7 @@ class Problem:
 
     def checksum(self) -> bytes:
         """Tells data in memory from others, as far as they are arrays; as fast as they are read."""
-        own = () if isinstance(self.data, PythonData) else arrays_in((self.X, self.y))
-        users = own if is_users(self.structure) else ()
-        return checksum([*self.data.watched(), *users, self.block_weight])
+        return checksum([*self.data.watched(self.X, self.y), self.block_weight])
 
     def closing_audit(self, v: np.ndarray) -> Findings:
         """Hold a user's argmax at the final v against labels of many kinds."""
@@ -277,7 +279,7 @@ class Problem:
 
     def bound(
         self, order: np.ndarray | None = None, start: int = 0
-    ) -> Generator[tuple[CompiledData | PythonData, np.ndarray]]:
+    ) -> Generator[tuple[Data, np.ndarray]]:
         """The blocks with their weights C_i, part by part; valid until the next is asked for.
 
         In this order of the parts, without the first `start` ones, unless those do not come again.

@@ -189,6 +189,12 @@ def nothing_proved(primal: float, dual: float) -> str:
     )
 
 
+def meaning_of(primal: float, dual: float, of: str, doubt: str) -> str:
+    """Sentences about what bounds mean that are not plainly those of the objective; or nothing."""
+    which = "" if of == THE_OBJECTIVE else f" The bounds are those of {of}."
+    return nothing_proved(primal, dual) + which + (f" {doubt}" if doubt else "")
+
+
 @dataclass(frozen=True)
 class Record:
     """The state of training after one pass.

@@ -21,6 +21,9 @@ from taut.storage.digest import LEAVE_OUT, digest_of
 from taut.training.checkpoint import Checkpoint, CheckpointFile, Fingerprint
 from taut.training.loop import DIGEST, Callback, Run
 
+#: What is used where nobody says what, by how blocks are had.
+DEFAULT_SOLVERS: dict[str, type[Solver]] = {"whole": DualCoordinate, "chunks": OnlineCache}
+
 
 def solve(
     problem: Problem,
@@ -89,7 +92,7 @@ def solve(
         raise InvalidData(f"time_limit = {time_limit}: it must be positive, or None")
     if check:
         spot_check(problem.data)
-    solver = solver or (DualCoordinate() if problem.in_memory else OnlineCache())
+    solver = solver or DEFAULT_SOLVERS[problem.comes_as]()
     run = Run(problem, solver, tol, np.random.default_rng(random_state))
     if keep_state or start is not None or checkpoint is not None:
         run.belonging = problem.belonging()
@@ -104,8 +107,7 @@ def solve(
             stack.enter_context(file)
             file.resume(run)
         stack.enter_context(closing_all(callbacks))
-        # Streams are compared with their first reading whoever looks on.
-        meddled = problem.in_memory and not all(map(looks_on, callbacks))
+        meddled = not all(map(looks_on, callbacks))
         before = problem.checksum() if meddled else b""
         status = run.go(max_iter if problem.repeatable else 1, time_limit, callbacks, file)
         if meddled and problem.checksum() != before:
@@ -151,14 +153,7 @@ def fingerprint_of(belonging: Belonging, weights: bytes, solver: Solver | None) 
 class OnlineRun:
     """Training that is fed: each call goes through what has come into the problem's source.
 
-    Parameters
-    ----------
-    problem : StreamedProblem
-        Over a `taut.data.inflow.Inflow`.
-    solver : Solver
-        One that `can_be_fed`.
-    tol : float
-    random_state : int or Generator, optional
+    The problem is one over a `taut.data.inflow.Inflow`, the solver one that `can_be_fed`.
     """
 
     def __init__(

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from taut.binding import CompiledData, Findings, PythonData, Room, bind
+from taut.binding import Data, Findings, Room, bind
 from taut.data.chunks import Chunk, place_of
 from taut.data.held import Held, as_chunk
 from taut.data.source import Source
@@ -18,6 +18,7 @@ from taut.errors import InvalidData
 from taut.problem import Belonging, Problem, check_block_weight, check_factor
 from taut.spaces.regularizer import Prior, Regularizer
 from taut.storage.digest import Digest, digest_of
+from taut.structures.abilities import ability
 from taut.structures.base import CompiledStructure, Structure
 
 Recode = Callable[[Chunk], Chunk]
@@ -27,13 +28,13 @@ class BoundChunk(NamedTuple):
     """Some blocks as they were read, the oracles bound to them, and their weights C_i."""
 
     chunk: Chunk
-    data: CompiledData | PythonData
+    data: Data
     weight: np.ndarray
 
 
 def examples_for(structure: Structure | CompiledStructure, chunk: Chunk) -> Any:
     """The X of a chunk in the form that a structure takes."""
-    if getattr(structure, "takes_checked", True):
+    if ability(structure, "takes_checked"):
         return chunk.examples
     return chunk.X if chunk.offsets is None else (chunk.X, chunk.offsets)
 
@@ -71,7 +72,7 @@ class StreamedProblem(Problem):
     array([0.5])
     """
 
-    in_memory = False
+    comes_as = "chunks"
 
     def __init__(
         self,
@@ -103,9 +104,9 @@ class StreamedProblem(Problem):
     @classmethod
     def of(cls, problem: Problem) -> StreamedProblem:
         """A problem in memory, as if it were read chunk by chunk."""
-        if isinstance(problem, StreamedProblem):
+        if isinstance(problem, cls):
             return problem
-        as_list = getattr(problem.structure, "takes_examples", True)
+        as_list = ability(problem.structure, "takes_examples")
         if as_list and not len(problem.X) == len(problem.y) == problem.n_blocks:
             raise InvalidData(
                 f"X has {len(problem.X)} items and y {len(problem.y)} for {problem.n_blocks} "
@@ -206,11 +207,15 @@ class StreamedProblem(Problem):
 
     def bound(
         self, order: np.ndarray | None = None, start: int = 0
-    ) -> Generator[tuple[CompiledData | PythonData, np.ndarray]]:
+    ) -> Generator[tuple[Data, np.ndarray]]:
         """The blocks with their weights C_i, as they are read."""
         with closing(self.bound_chunks(order, start)) as chunks:
             for _chunk, data, weight in chunks:
                 yield data, weight
+
+    def checksum(self) -> bytes:
+        """Nothing: chunks are compared with their first reading as they come."""
+        return b""
 
     def closing_audit(self, v: np.ndarray) -> Findings:
         """The same with the blocks of the first chunk."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -24,14 +24,18 @@ from taut.spaces.regularizer import Prior, Regularizer
 from taut.structures._signatures import check_signatures
 from taut.structures.base import CompiledStructure, Structure
 
+Data = CompiledData | PythonData
+
 __all__ = [
     "CompiledData",
+    "Data",
     "Findings",
     "MinedLabels",
     "PythonData",
     "Room",
     "bind",
     "complete",
+    "has_oracle",
     "in_threads",
     "nothing_mined",
     "spot_check",
@@ -59,6 +63,11 @@ def bind(
         )
     check_signatures(structure)
     return PythonData(structure, X, y, regularizer)
+
+
+def has_oracle(data: CompiledData | PythonData, name: str) -> TypeGuard[CompiledData]:
+    """Whether data are those of a compiled structure that has this one of its optional oracles."""
+    return getattr(data.oracles, name) is not None
 
 
 def complete(

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from taut.binding.abilities import CompiledAbilities
 from taut.binding.audits import Auditor
 from taut.binding.kernels import (
     make_argmaxes,
@@ -30,7 +31,9 @@ from taut.spaces.labels import ProductRoom
 from taut.spaces.regularizer import FEW_LABELS, Prior, Regularizer, gram_sizes
 from taut.spaces.scaled import through_scaling
 from taut.spaces.scaling import ScaledSpace
-from taut.structures.base import Blocks, CompiledStructure, Operations, is_users
+from taut.storage.checksum import arrays_in
+from taut.structures.abilities import is_users
+from taut.structures.base import Blocks, CompiledStructure, Operations
 
 _LONGER = 2.0  # how many times longer than two labels' the features of others are, at most
 _LIKELY = 100.0  # times the loss: most blocks have a label that violates then
@@ -58,7 +61,7 @@ class Room:
         return sum(vector.nbytes for vector in self._vectors.values())
 
 
-class CompiledData:
+class CompiledData(CompiledAbilities):
     """A compiled structure bound to data: loops with its oracles inside, over batches of blocks.
 
     Vectors of weights are padded here (`Features.pad`), and of the regulariser's scaled space,
@@ -176,9 +179,9 @@ class CompiledData:
             else:
                 yield np.asarray(item)
 
-    def watched(self) -> Iterator[np.ndarray]:
+    def watched(self, X: Any, y: Any) -> Iterator[np.ndarray]:
         """What must not change while a fit runs; a user's structure may count in its own arrays."""
-        return iter(()) if is_users(self.structure) else self.arrays()
+        return arrays_in((X, y)) if is_users(self.structure) else self.arrays()
 
     def doubt_argmax(self, i: int) -> None:
         """A label of block i was known that beats the argmax: refuse it from a user's structure.

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from taut.binding.abilities import PlainAbilities
 from taut.binding.other_labels import (
     CLOSELY,
     CLOSELY_SHARE,
@@ -20,12 +21,13 @@ from taut.binding.other_labels import (
     worse,
 )
 from taut.binding.witness import Witness, audited
-from taut.data.arrays import LARGEST
 from taut.errors import InvalidData, InvalidStructure
 from taut.spaces.regularizer import Prior, Regularizer
 from taut.storage.checksum import arrays_in
+from taut.storage.stored import LARGEST
 from taut.structures._examples import same
-from taut.structures.base import Structure, bounded_argmax, is_users, loss_of
+from taut.structures.abilities import ability, bounded_argmax, is_users, loss_of
+from taut.structures.base import Structure
 
 _LISTED = 64  # blocks whose truths a list of labels is asked for
 _PREDICTED = 8  # of which the prediction is asked for
@@ -44,7 +46,7 @@ class _Answers(NamedTuple):
     sizes: np.ndarray
 
 
-class PythonData:
+class PythonData(PlainAbilities):
     """A plain-Python structure bound to data; its weights have no padding."""
 
     dtype = np.float64
@@ -90,7 +92,7 @@ class PythonData:
         for i in range(self.n_blocks):
             yield self.features(i, self.truth[i])
 
-    def watched(self) -> Iterator[np.ndarray]:
+    def watched(self, X: Any, y: Any) -> Iterator[np.ndarray]:
         """What must not change while a fit runs: the arrays that examples and truths consist of."""
         yield from arrays_in(list(self.X))
         yield from arrays_in(list(self.truth))
@@ -336,7 +338,7 @@ class PythonData:
 
     def predict_one(self, i: int, v: np.ndarray) -> list[Any]:
         """The highest scoring label of block i, where that is what a structure predicts."""
-        predicts = getattr(self.structure, "scores_predict", True)
+        predicts = ability(self.structure, "scores_predict")
         return [self.structure.argmax(self.X[i], self.prior.weights(v))] if predicts else []
 
     def predict(self, w: np.ndarray, n_jobs: int = 1) -> list[Any]:

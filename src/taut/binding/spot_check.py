@@ -12,7 +12,7 @@ from taut.binding.plain import PythonData
 from taut.structures._compiled_examples import CompiledExample
 from taut.structures._examples import Example
 from taut.structures._plain_examples import PlainExample
-from taut.structures.base import is_users
+from taut.structures.abilities import ability, is_users
 from taut.structures.check import check_laws
 
 _EXAMPLES = 2
@@ -55,7 +55,7 @@ def _examples(data: CompiledData | PythonData, rng: np.random.Generator) -> Iter
 
 def _some(structure: Any, rng: np.random.Generator) -> Callable[[Any], list[Any]] | None:
     """Some of the labels that a structure lists."""
-    if not hasattr(structure, "labels"):
+    if ability(structure, "labels") is None:
         return None
 
     def candidates(x: Any) -> list[Any]:

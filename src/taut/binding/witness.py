@@ -15,6 +15,7 @@ import numpy as np
 from taut.binding.other_labels import alike
 from taut.errors import InvalidStructure
 from taut.structures._examples import PRECISION, same
+from taut.structures.abilities import ability
 
 _AUDITED = 2  # blocks of which other labels are tried whenever P is evaluated, at least
 _COMPARED = 64  # blocks of which the costliest label is tried then, or one in four
@@ -50,7 +51,7 @@ class Witness:
 
     def __init__(self, structure: Any, n_blocks: int, n_features: int) -> None:
         self.name = type(structure).__name__
-        self.labels = getattr(structure, "labels", None)
+        self.labels = ability(structure, "labels")
         self.rng = np.random.default_rng(0)
         self._probe = self.rng.normal(size=n_features)
         # Of the features of truths, at the first call

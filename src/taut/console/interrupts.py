@@ -48,11 +48,6 @@ def catch_interrupt() -> Iterator[threading.Event]:
 
     Of runs within a run the outer one learns of it too: the inner may have been about to end. So
     does whoever runs fit after fit, such as a grid search: there the end of the run raises.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        At the second Ctrl-C, or at the end after one in a fit that others call in a loop.
     """
     event = threading.Event()
     outer = None

@@ -12,23 +12,12 @@ import threading
 import time
 import weakref
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text
-
-__all__ = [
-    "ProgressLine",
-    "WalkLine",
-    "WalkRecord",
-    "announce",
-    "looks_on",
-    "newest",
-    "progress_line",
-    "walk_line",
-]
 
 News = TypeVar("News")
 
@@ -50,27 +39,6 @@ def _renew_lock() -> None:
 if hasattr(os, "register_at_fork"):  # not on Windows
     # A thread that held it does not exist in a forked process, and would never let go.
     os.register_at_fork(after_in_child=_renew_lock)
-
-
-class _Record(Protocol):
-    """What the training loop hands to its callbacks after each pass."""
-
-    @property
-    def iteration(self) -> int: ...
-    @property
-    def seconds(self) -> float: ...
-    @property
-    def primal(self) -> float: ...
-    @property
-    def dual(self) -> float: ...
-    @property
-    def gap(self) -> float: ...
-    @property
-    def relative_gap(self) -> float: ...
-    @property
-    def exact(self) -> bool: ...
-    @property
-    def oracle_calls(self) -> int: ...
 
 
 class Display(ABC):
@@ -103,6 +71,7 @@ class LiveDisplay(Display):
         return next(iter(_drawing), None)
 
     def show(self, line: Text) -> None:
+        """Draw it in the place of the one before."""
         if self._live is None:
             from rich.live import Live
 
@@ -114,6 +83,7 @@ class LiveDisplay(Display):
         self._live.update(line, refresh=True)
 
     def close(self) -> None:
+        """Leave the terminal to others."""
         if self._live is not None:
             self._live.stop()
         _drawing.discard(self)
@@ -128,20 +98,15 @@ class PlainDisplay(Display):
         self.title = title
 
     def show(self, line: Text) -> None:
+        """Write it below the others."""
         _write(f"{self.title}: {line.plain}")
 
 
 class Line(ABC, Generic[News]):
     """Callback that shows one line for what it is called with; the last one stays after `close`.
 
-    Parameters
-    ----------
-    title : str
-        What is being trained.
-    visible : bool
-        Whether the line is shown; one that is not only knows what is being trained.
-    console : rich.console.Console, optional
-        Where to draw; standard error by default.
+    A line that is not `visible` only knows what is being trained, `title`. It is drawn on standard
+    error, unless a console is given.
     """
 
     changes_nothing = True
@@ -198,31 +163,17 @@ class Line(ABC, Generic[News]):
             self._display = self._latest = None
 
 
-class ProgressLine(Line[_Record]):
-    """One line per pass: objectives, gap against tolerance, speed, time.
+class ProgressLine(Line[Any]):
+    """One line per `taut.Record`: objectives, gap against the tolerance, speed, time.
 
     A gap that is an estimate is marked ``~``; a value that the solver does not have is ``-``.
-
-    Parameters
-    ----------
-    tol : float
-        Relative gap at which training stops.
-    title, visible, console
-        As for `Line`.
     """
 
-    def __init__(
-        self,
-        tol: float,
-        *,
-        title: str = "taut",
-        visible: bool = True,
-        console: Console | None = None,
-    ) -> None:
-        super().__init__(title=title, visible=visible, console=console)
+    def __init__(self, tol: float, **shown: Any) -> None:
+        super().__init__(**shown)
         self.tol = tol
 
-    def _line(self, record: _Record) -> Text:
+    def _line(self, record: Any) -> Text:
         from rich.text import Text
 
         reached = record.relative_gap <= self.tol
@@ -277,17 +228,7 @@ def looks_on(callback: Any) -> bool:
 
 
 def progress_line(verbose: int, tol: float, title: str = "taut") -> ProgressLine:
-    """The `ProgressLine` of a fit.
-
-    Parameters
-    ----------
-    verbose : int
-        Verbosity of the fit; the line is visible from 1 on.
-    tol : float
-        Relative gap at which training stops.
-    title : str
-        What is being trained.
-    """
+    """The `ProgressLine` of a fit to the relative gap `tol`, visible from verbose=1 on."""
     return ProgressLine(tol, title=title, visible=_is_wanted(verbose))
 
 

@@ -12,20 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
 from taut.errors import InvalidData, InvalidType
-from taut.storage.stored import LARGEST, largest
-
-__all__ = [
-    "LARGEST",
-    "Checked",
-    "Matrix",
-    "as_matrix",
-    "as_numbers",
-    "as_offsets",
-    "as_sequences",
-    "check_finite",
-    "holds_sequences",
-    "offsets_of",
-]
+from taut.storage.stored import largest
 
 Matrix: TypeAlias = np.ndarray | sp.csr_array | sp.csr_matrix
 
@@ -85,32 +72,13 @@ def as_matrix(X: Any, name: str = "X", *, finite: bool = True) -> Matrix:
 def as_sequences(
     X: Any, lengths: ArrayLike | None = None, name: str = "X", *, first: int = 0
 ) -> tuple[Matrix, np.ndarray]:
-    """Stack sequences of rows into one matrix.
+    """Stack sequences of rows into one matrix, as from `as_matrix`, and the offsets of each.
 
-    Parameters
-    ----------
-    X : list of (length, n_features) matrices, or one stacked matrix
-        A list, tuple, 1-D object array or 3-D array holds one matrix per sequence, all dense or
-        all sparse. With `lengths`, or as one 2-D array or sparse matrix, `X` is already stacked.
-    lengths : array-like of int, optional
-        Rows of each sequence of a stacked `X`; None makes it one sequence.
-    name : str
-        What errors call `X`.
-    first : int, default=0
-        What errors call the first sequence of a list: its number in the list that `X` is from.
-
-    Returns
-    -------
-    matrix : ndarray or CSR
-        As from `as_matrix`.
-    offsets : ndarray of int64, shape (n_sequences + 1,)
-        Sequence i has the rows ``offsets[i]:offsets[i + 1]``.
-
-    Raises
-    ------
-    InvalidData
-        As for `as_matrix`; also no sequence, one without rows, different widths, dense mixed with
-        sparse, or `lengths` that do not fit.
+    A list, tuple, 1-D object array or 3-D array holds one matrix per sequence, all dense or all
+    sparse. With `lengths`, or as one 2-D array or sparse matrix, `X` is already stacked; without
+    `lengths` that is one sequence. Sequence i has the rows ``offsets[i]:offsets[i + 1]``. Errors
+    call the first sequence of a list by the number `first`. Sequences without rows or of different
+    widths are refused, dense ones beside sparse ones, and `lengths` that do not fit.
 
     Examples
     --------
@@ -224,6 +192,7 @@ def _complex(place: str) -> InvalidData:
 
 
 def check_unmasked(X: Any, name: str) -> None:
+    """Refuse arrays of which values are masked."""
     if np.ma.is_masked(X):
         row = int(np.nonzero(np.ma.getmaskarray(X))[0][0])
         raise InvalidData(

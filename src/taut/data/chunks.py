@@ -18,8 +18,6 @@ from taut.errors import InvalidData
 from taut.storage.digest import Digest
 from taut.storage.stored import Stored, check, check_size, require
 
-__all__ = ["Chunk", "as_csr", "check_columns", "concatenate", "from_columns", "stack"]
-
 Place = tuple[int, int, str]
 
 _POINTERS = ("indptr", "offsets")
@@ -137,15 +135,7 @@ class Chunk:
             y = copies[place_of(y)]
         elif y is not None:
             y = _pick(y, rows if len(y) == self._n_rows else which)
-        return Chunk(
-            self.number,
-            -1,
-            X,
-            offsets,
-            y,
-            None if self.sample_weight is None else self.sample_weight[which],
-            None if self.margin is None else self.margin[which],
-        )
+        return Chunk(self.number, -1, X, offsets, y, *self._by_block(which))
 
     def between(self, start: int, stop: int) -> Chunk:
         """Consecutive blocks, on the same memory where that is possible."""
@@ -164,16 +154,13 @@ class Chunk:
         y = self.y
         if y is not None:
             y = y[rows] if len(y) == self._n_rows else y[blocks]
-        weight, margin = self.sample_weight, self.margin
-        return Chunk(
-            self.number,
-            -1 if self.first < 0 else self.first + start,
-            X,
-            offsets,
-            y,
-            None if weight is None else weight[blocks],
-            None if margin is None else margin[blocks],
-        )
+        first = -1 if self.first < 0 else self.first + start
+        return Chunk(self.number, first, X, offsets, y, *self._by_block(blocks))
+
+    def _by_block(self, blocks: np.ndarray | slice) -> list[np.ndarray | None]:
+        """The weights and the margins of some blocks."""
+        values = self.sample_weight, self.margin
+        return [None if each is None else each[blocks] for each in values]
 
     def ends(self) -> np.ndarray:
         """Bytes up to the end of each block, beginning with 0."""
@@ -197,22 +184,7 @@ class Chunk:
 
 
 def concatenate(chunks: Sequence[Chunk]) -> Chunk:
-    """Stack chunks of one kind.
-
-    Parameters
-    ----------
-    chunks : sequence of Chunk
-        At least one, all of one source.
-
-    Returns
-    -------
-    Chunk
-        With arrays of its own.
-
-    Raises
-    ------
-    InvalidData
-        There are none, or they differ in kind.
+    """Stack chunks of one source and kind, at least one, into arrays of its own.
 
     Examples
     --------
@@ -279,12 +251,7 @@ def from_columns(columns: dict[str, np.ndarray], number: int, first: int, n_feat
 def check_columns(columns: dict[str, np.ndarray], n_features: int) -> None:
     """Refuse arrays from a file that are not what `Chunk.columns` gives.
 
-    Compiled code reads them without bounds checks.
-
-    Raises
-    ------
-    InvalidData
-        Shapes do not agree, or values are not finite or out of range.
+    Compiled code reads them without bounds checks: shapes agree, values are finite and in range.
     """
     for name, array in columns.items():
         require(array.ndim == 1 + (name == "X"), f"{name} has shape {array.shape}")

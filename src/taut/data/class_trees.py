@@ -14,8 +14,6 @@ from taut.data.arrays import show
 from taut.data.labels import sort_classes
 from taut.errors import InvalidData
 
-__all__ = ["ClassTree", "as_tree", "is_tree", "plain_tree"]
-
 _FORMS = (
     "give a dict of groups, whose values are lists of classes or further groups, a dict or list of "
     "parents, or a networkx tree"
@@ -105,23 +103,9 @@ def is_tree(given: Any) -> bool:
 
 
 def as_tree(given: Any, name: str = "hierarchy") -> ClassTree:
-    """Check a tree of classes.
+    """Check a tree of classes, in one of the forms that `taut.structures.tree_cost` describes.
 
-    Parameters
-    ----------
-    given : dict, list, set, array or networkx graph
-        In one of the forms that `taut.structures.tree_cost` describes.
-    name : str
-        What errors call it.
-
-    Returns
-    -------
-    ClassTree
-
-    Raises
-    ------
-    InvalidData
-        It is no tree, has no classes, or names one twice.
+    Errors call it `name`. What is no tree, has no classes or names one twice is refused.
 
     Examples
     --------

@@ -13,32 +13,15 @@ import numpy as np
 from taut.data.class_trees import as_tree, is_tree, plain_tree
 from taut.errors import InvalidData, InvalidFile
 
-__all__ = ["as_cost", "check_cost", "load_cost", "plain_cost"]
-
 _GROUPS = "numbers in rows are a matrix, and a tree of classes that are numbers is a dict of groups"
 
 
 def as_cost(cost: Any, n_classes: int, classes: Any = None) -> np.ndarray:
-    """The cost matrix that a user means.
+    """The cost matrix that a user means by None, which is 0/1, a matrix, a tree or a path.
 
-    Parameters
-    ----------
-    cost : None, matrix, tree or path
-        None is 0/1. A tree is in a form that `taut.structures.tree_cost` takes, and gives the
-        heights of lowest common ancestors. A path is that of a CSV file.
-    n_classes : int
-    classes : sequence, optional
-        Labels of rows and columns. Without them classes are the codes 0, 1, ...: the leaves of a
-        tree in the order of `tree_cost`.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_classes, n_classes)
-
-    Raises
-    ------
-    InvalidData
-        It is no cost matrix, or lacks a class.
+    A tree is in a form that `taut.structures.tree_cost` takes, and gives the heights of lowest
+    common ancestors. A path is that of a CSV file. `classes` are the labels of rows and columns;
+    without them classes are the codes 0, 1, ...: the leaves of a tree in the order of `tree_cost`.
 
     Examples
     --------

@@ -9,26 +9,15 @@ import scipy.sparse as sp
 from taut.data.arrays import Matrix, as_numbers, as_sequences, check_finite, offsets_of
 from taut.errors import InvalidData, InvalidType
 
-__all__ = ["Graphs", "as_graphs"]
-
 _FORM = "(features, edges) or (features, edges, edge_features)"
 
 
 class Graphs(NamedTuple):
     """Nodes and edges of all graphs one after the other.
 
-    Attributes
-    ----------
-    matrix : ndarray or CSR of shape (n_nodes, d)
-        The features of the nodes.
-    offsets : ndarray of int64, shape (n_graphs + 1,)
-        Graph i has the nodes ``offsets[i]:offsets[i + 1]``.
-    edges : ndarray of int32, shape (n_edges, 2)
-        The nodes that each edge joins, counted from 0 in their graph.
-    edge_offsets : ndarray of int64, shape (n_graphs + 1,)
-        Graph i has the edges ``edge_offsets[i]:edge_offsets[i + 1]``.
-    edge_matrix : ndarray of float64, shape (n_edges, d_e)
-        The features of the edges.
+    Graph i has the nodes ``offsets[i]:offsets[i + 1]``, whose features are rows of `matrix`, and
+    the edges ``edge_offsets[i]:edge_offsets[i + 1]``, whose features are rows of `edge_matrix`.
+    `edges`, of int32, are the two nodes of each, counted from 0 in their graph.
     """
 
     matrix: Matrix
@@ -39,37 +28,20 @@ class Graphs(NamedTuple):
 
 
 def as_graphs(X: Any, name: str = "X") -> Graphs:
-    """Stack graphs into a few arrays.
+    """Stack graphs, (features, edges) or (features, edges, edge_features), into a few arrays.
 
-    Parameters
-    ----------
-    X : list of (features, edges) or (features, edges, edge_features), or Graphs
-        `features` are an (n_nodes, d) array or sparse matrix, all dense or all sparse; `edges` an
-        (n_edges, 2) array of node numbers from 0, each pair of nodes at most once; `edge_features`
-        an (n_edges, d_e) array, which may be an empty list for a graph without edges beside
-        others that have some. Without edge features each edge has the constant feature 1. `Graphs`
-        are taken as they are.
-    name : str
-        What errors call `X`.
-
-    Raises
-    ------
-    InvalidData
-        As for `as_sequences`; also edges that are no pairs of node numbers, that join a node with
-        itself or two nodes twice, and edge features that are not finite, have other shapes, or are
-        there for some of the graphs only.
+    `features` are an (n_nodes, d) array or sparse matrix, all dense or all sparse; `edges` an
+    (n_edges, 2) array of node numbers from 0, each pair of nodes at most once; `edge_features` an
+    (n_edges, d_e) array, which may be an empty list for a graph without edges beside others that
+    have some. Without edge features each edge has the constant feature 1. `Graphs` are taken as
+    they are. Edges that join a node with itself or two nodes twice are refused, and so are edge
+    features that are there for some of the graphs only.
 
     Examples
     --------
     >>> graphs = as_graphs([([[1.0], [2.0], [3.0]], [[0, 1], [1, 2]]), ([[4.0]], [])])
-    >>> graphs.offsets, graphs.edge_offsets
-    (array([0, 3, 4]), array([0, 2, 2]))
-    >>> graphs.edges
-    array([[0, 1],
-           [1, 2]], dtype=int32)
-    >>> graphs.edge_matrix
-    array([[1.],
-           [1.]])
+    >>> graphs.offsets, graphs.edge_offsets, graphs.edges.tolist()
+    (array([0, 3, 4]), array([0, 2, 2]), [[0, 1], [1, 2]])
     """
     if isinstance(X, Graphs):
         return X

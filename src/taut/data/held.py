@@ -8,14 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from taut.data.arrays import Checked, as_matrix
-from taut.data.chunks import Chunk, as_csr
+from taut.data.chunks import Chunk
+from taut.data.parts import as_chunk_matrix
 from taut.data.source import Source
-
-__all__ = ["Held", "as_chunk"]
 
 _CHUNKS = 8
 
@@ -30,12 +28,8 @@ def as_chunk(X: Any, y: Any, sample_weight: np.ndarray | None, *, as_list: bool)
     offsets = None
     if isinstance(X, tuple) and not isinstance(X, Checked):
         X, offsets = X[0], np.asarray(X[1], dtype=np.int64)
-    matrix: Any = as_matrix(X)
-    if sp.issparse(matrix):
-        indptr = matrix.indptr.astype(np.int64, copy=False)
-        matrix = as_csr(matrix.data, matrix.indices, indptr, matrix.shape[1])
-    y = y if isinstance(y, list) else np.asarray(y)
-    return Chunk(0, 0, matrix, offsets, y, sample_weight)
+    matrix, y = as_matrix(X), y if isinstance(y, list) else np.asarray(y)
+    return Chunk(0, 0, as_chunk_matrix(matrix, matrix.dtype), offsets, y, sample_weight)
 
 
 class Held(Source):

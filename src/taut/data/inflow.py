@@ -15,20 +15,12 @@ from taut.data.source import Source
 from taut.data.streams import Stream
 from taut.errors import InvalidData
 
-__all__ = ["Inflow"]
-
 
 class Inflow(Source):
     """A source that is fed part by part; each part can be read once.
 
-    Parameters
-    ----------
-    kind : {"rows", "sequences", "examples"}
-        As for `Stream`.
-    classes : array-like, optional
-        All labels that may occur, where targets are labels.
-    owner : str
-        Who is fed, for errors.
+    `kind` is what `Stream` takes, `classes` are all labels that may occur, where targets are
+    labels, and `owner` is who is fed, for errors.
 
     Examples
     --------

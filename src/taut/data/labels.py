@@ -11,42 +11,13 @@ from sklearn.utils import column_or_1d
 from taut.data.arrays import check_unmasked, show
 from taut.errors import InvalidData, InvalidType
 
-__all__ = [
-    "are_right",
-    "as_label_sequences",
-    "as_labels",
-    "class_index",
-    "class_weights",
-    "distinct",
-    "hold_out",
-    "is_nested",
-    "share_right",
-    "sort_classes",
-]
-
 
 def as_label_sequences(y: Any, offsets: np.ndarray, name: str = "y", rows: str = "X") -> np.ndarray:
-    """Flatten the labels of sequences.
+    """Flatten the labels of sequences: a list of label sequences, or one label per row.
 
-    Parameters
-    ----------
-    y : list of label sequences, or one label per row
-        Labels are hashable. Where tuples could be labels or sequences, they are sequences if
-        there are as many as `offsets` has.
-    offsets : ndarray of int64
-        From `as_sequences`.
-    name, rows : str
-        What errors call `y`, and what has the rows.
-
-    Returns
-    -------
-    ndarray of shape (n_rows,)
-        Typed if `y` consists of arrays of one kind, else of dtype object.
-
-    Raises
-    ------
-    InvalidData
-        The numbers of labels and rows differ.
+    Labels are hashable. Where tuples could be labels or sequences, they are sequences if there are
+    as many as `offsets` has. The array is typed if `y` consists of arrays of one kind, else of
+    dtype object. Errors call the labels `name`, and what has the rows `rows`.
 
     Examples
     --------
@@ -107,27 +78,12 @@ def share_right(predicted: np.ndarray, truth: np.ndarray, weight: np.ndarray) ->
 
 
 def class_index(y: Any, name: str = "y") -> tuple[np.ndarray, np.ndarray]:
-    """Find the classes of labels and number the labels by class.
+    """Find the classes of labels, at least two, and number the labels by class.
 
-    Parameters
-    ----------
-    y : array-like of hashable labels, shape (n,)
-        Labels that compare equal, such as 1 and True, are one class.
-    name : str
-        What errors call it.
-
-    Returns
-    -------
-    classes : ndarray
-        Sorted, or in order of appearance if labels cannot be compared. Of the dtype of `y`, of
-        the labels' common simple type, or of dtype object.
-    codes : ndarray of int32, shape (n,)
-        ``classes[codes]`` are the labels.
-
-    Raises
-    ------
-    InvalidData
-        A label is NaN, infinite, a fraction or not hashable, or there are fewer than two classes.
+    Labels that compare equal, such as 1 and True, are one class. Classes are sorted, or in order of
+    appearance if labels cannot be compared; they are of the dtype of `y`, of the labels' common
+    simple type, or of dtype object. ``classes[codes]`` are the labels. NaN, infinity, fractions and
+    what is not hashable are refused.
 
     Examples
     --------
@@ -156,18 +112,9 @@ def class_index(y: Any, name: str = "y") -> tuple[np.ndarray, np.ndarray]:
 
 
 def sort_classes(classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sort distinct labels of dtype object, if they can be compared.
+    """Sort distinct labels of dtype object, if they can be compared; where each one is now.
 
-    Parameters
-    ----------
-    classes : ndarray of object
-
-    Returns
-    -------
-    classes : ndarray
-        Sorted or as they were; of the labels' common simple type, or of dtype object.
-    places : ndarray of int32
-        Where each of the given labels is now.
+    They get their common simple type, if they have one.
 
     Examples
     --------
@@ -184,26 +131,11 @@ def sort_classes(classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def class_weights(
     class_weight: dict | str | None, classes: np.ndarray, codes: np.ndarray, weight: np.ndarray
 ) -> np.ndarray:
-    """Factors on the weights of rows, by class.
+    """Factors on the weights of rows, by class; `classes` and `codes` are from `class_index`.
 
-    Parameters
-    ----------
-    class_weight : dict, "balanced" or None
-        Factors by label, 1 for labels that are not in it; or factors that give all classes the
-        same summed weight.
-    classes, codes : ndarray
-        From `class_index`.
-    weight : ndarray of shape (n,)
-        The weights of the rows.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_classes,)
-
-    Raises
-    ------
-    InvalidData
-        A key is no class, or a factor is no number >= 0, or all factors are zero.
+    A dict has factors by label, 1 for labels that are not in it; "balanced" gives all classes the
+    same summed weight. Keys that are no class, and factors that are not finite and >= 0 or are all
+    zero, are refused.
 
     Examples
     --------
@@ -240,19 +172,7 @@ def class_weights(
 
 
 def hold_out(codes: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
-    """Choose a share of the rows of each class at random, but never all of them.
-
-    Parameters
-    ----------
-    codes : ndarray of int, shape (n,)
-        From `class_index`.
-    share : float
-        Between 0 and 1.
-    rng : Generator
-
-    Returns
-    -------
-    ndarray of bool, shape (n,)
+    """Choose a share of the rows of each class at random, as a mask, but never all of them.
 
     Examples
     --------

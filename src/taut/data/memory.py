@@ -13,8 +13,6 @@ import scipy.sparse as sp
 
 from taut.errors import InvalidData
 
-__all__ = ["as_bytes", "return_freed_memory", "return_large_arrays", "size_of"]
-
 _MMAP_THRESHOLD = -3  # glibc's number of the option
 _LARGE = 1 << 18  # bytes from which an array is worth pages of its own
 
@@ -33,25 +31,10 @@ _UNITS = {
 
 
 def as_bytes(size: int | str, name: str = "size") -> int:
-    """Read an amount of memory.
+    """Read an amount of memory, at least one byte; errors call it `name`.
 
-    Parameters
-    ----------
-    size : int or str
-        Bytes, or a number with a unit: B, kB, MB, GB, TB (powers of 1000), KiB, MiB, GiB, TiB
-        (powers of 1024).
-    name : str
-        What errors call it.
-
-    Returns
-    -------
-    int
-        At least 1.
-
-    Raises
-    ------
-    InvalidData
-        It is neither, or less than one byte.
+    A number of bytes, or a number with a unit: B, kB, MB, GB, TB (powers of 1000), KiB, MiB, GiB,
+    TiB (powers of 1024).
 
     Examples
     --------
@@ -78,15 +61,8 @@ def as_bytes(size: int | str, name: str = "size") -> int:
 def size_of(value: Any) -> int:
     """Estimate the bytes that an object and all that it refers to take.
 
-    Parameters
-    ----------
-    value : object
-        Arrays count with their data; containers and attributes are followed, each object once,
-        and so are arrays that begin at the same place.
-
-    Returns
-    -------
-    int
+    Arrays count with their data; containers and attributes are followed, each object once, and so
+    are arrays that begin at the same place.
 
     Examples
     --------

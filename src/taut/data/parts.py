@@ -15,16 +15,6 @@ from taut.data.targets import Vocabulary, as_targets, kind_of
 from taut.data.weights import as_weights, per_block
 from taut.errors import InvalidData, InvalidType
 
-__all__ = [
-    "KINDS",
-    "Parts",
-    "as_chunk_matrix",
-    "holds_matrices",
-    "is_array_like",
-    "rechunk",
-    "split",
-]
-
 KINDS = ("rows", "sequences", "examples")
 
 _OPTIONAL = ("y", "sample_weight", "margin")
@@ -33,21 +23,10 @@ _OPTIONAL = ("y", "sample_weight", "margin")
 class Parts:
     """What the parts of one data set have in common: kind, features, dtype, targets.
 
-    Parameters
-    ----------
-    kind : {"rows", "sequences", "examples"} or None
-        None is rows or sequences, as the first part has it.
-    size : int
-        Bytes of single examples that are gathered into one part.
-    vocabulary : Vocabulary, optional
-        Numbers labels, so that chunks have class codes; without it they keep the labels.
-
-    Attributes
-    ----------
-    sparse, n_features, dtype : as the first part has them
-    target : {"float", "int", "label"} or None
-    per : {"rows", "blocks"} or None
-        What the targets of sequences belong to; None while all have been of length 1.
+    The `kind` is one of `KINDS`, or None for rows or sequences, as the first part has it. Single
+    examples are gathered into parts of `size` bytes. A `vocabulary` numbers labels, so that chunks
+    have class codes; without it they keep the labels. `per` says what the targets of sequences
+    belong to, "rows" or "blocks", and is None while all have been of length 1.
     """
 
     def __init__(self, kind: str | None, size: int, vocabulary: Vocabulary | None = None) -> None:

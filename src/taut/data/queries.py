@@ -10,17 +10,6 @@ from taut.data.arrays import Matrix, as_matrix, as_numbers, as_sequences, check_
 from taut.data.labels import as_label_sequences, as_labels, distinct
 from taut.errors import InvalidData
 
-__all__ = [
-    "Queries",
-    "as_queries",
-    "as_relevances",
-    "check_k",
-    "discounts",
-    "gains",
-    "levels",
-    "shared_worth",
-]
-
 _LARGEST = 500.0  # relevance whose gain, summed over many documents, is still a finite number
 
 
@@ -40,21 +29,9 @@ def as_queries(
 ) -> Queries:
     """Stack the documents of queries into one matrix.
 
-    Parameters
-    ----------
-    X : list of (n_documents, n_features) matrices, or one stacked matrix
-    groups : array-like of shape (n_rows,), optional
-        The query of each row of a stacked X, of any hashable type, in any order. Queries are
-        numbered by their first rows.
-    lengths : array-like of int, optional
-        Rows of each query of a stacked X, which stand together.
-    name : str
-        What errors call `X`.
-
-    Raises
-    ------
-    InvalidData
-        As for `as_sequences`; also both `groups` and `lengths`, or `groups` that do not fit.
+    X is a list of matrices, or stacked with `lengths`, as for `as_sequences`; or stacked with the
+    query of each row in `groups`, of any hashable type and in any order. Queries are then numbered
+    by their first rows.
 
     Examples
     --------
@@ -82,23 +59,9 @@ def _group(groups: Any, n: int) -> tuple[np.ndarray | None, np.ndarray]:
 
 
 def as_relevances(y: Any, queries: Queries, name: str = "y") -> np.ndarray:
-    """Relevances of all rows, in the order of the queries' rows.
+    """Relevances, finite numbers >= 0, of all rows in the order of the queries' rows.
 
-    Parameters
-    ----------
-    y : list of relevance lists, or one relevance per row in the order of the given rows
-    queries : Queries
-    name : str
-        What errors call `y`.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_rows,)
-
-    Raises
-    ------
-    InvalidData
-        The numbers of relevances and rows differ, or a relevance is no finite number >= 0.
+    Given as a list of relevance lists, or one relevance per row in the order of the given rows.
 
     Examples
     --------

@@ -19,21 +19,6 @@ from taut.data.arrays import MAX_FEATURES
 from taut.storage import files
 from taut.storage.stored import require
 
-__all__ = [
-    "FORMAT",
-    "HEADER",
-    "REMEDY",
-    "UNITS",
-    "VERSION",
-    "Column",
-    "check_file",
-    "check_header",
-    "columns",
-    "npy_header",
-    "read_header",
-    "sealed",
-]
-
 FORMAT = "taut-shards"
 VERSION = 1
 HEADER = "header.json"
@@ -104,14 +89,9 @@ def columns(header: dict[str, Any]) -> list[Column]:
 
 
 def check_header(header: dict[str, Any]) -> None:
-    """Refuse a header whose parts do not agree.
+    """Refuse a header with fields of another type or range, or whose parts do not agree.
 
     The chunks of a shard follow one another without holes from its beginning to its end.
-
-    Raises
-    ------
-    InvalidData
-        A field is of another type or range, or chunks, shards and sums do not agree.
     """
     require(header["kind"] in ("dense", "csr"), f"kind = {header['kind']!r:.50}")
     require(header["dtype"] in ("<f4", "<f8"), f"dtype = {header['dtype']!r:.50}")
@@ -171,23 +151,7 @@ def sealed(header: dict[str, Any]) -> str:
 
 
 def read_header(folder: Path) -> dict[str, Any]:
-    """Read the header of a folder of shards, or refuse.
-
-    Parameters
-    ----------
-    folder : Path
-
-    Returns
-    -------
-    dict
-
-    Raises
-    ------
-    FileNotFoundError
-        There is nothing at `folder`.
-    InvalidFile
-        It is foreign, damaged or from a newer version.
-    """
+    """Read the header of a folder of shards; refuse what is foreign, damaged or newer."""
     os.stat(folder)
     path = folder / HEADER
     try:
@@ -209,12 +173,7 @@ def read_header(folder: Path) -> dict[str, Any]:
     version = header.get("version")
     if type(version) is not int or version < 1:
         files._refuse(path, f"has the unknown version {version!r}", REMEDY)
-    if version > VERSION:
-        files._refuse(
-            path,
-            f"has version {version}, and this taut reads up to {VERSION}",
-            "upgrade taut: pip install -U taut",
-        )
+    files.refuse_newer(path, version, VERSION)
     if not intact:
         files._refuse(path, "is damaged: its SHA-256 does not match its content", REMEDY)
     return header

@@ -27,8 +27,6 @@ from taut.data.weights import check_sample_weight, per_block
 from taut.errors import InvalidData, InvalidType
 from taut.storage import files
 
-__all__ = ["write_shards"]
-
 _log = logging.getLogger("taut")
 
 

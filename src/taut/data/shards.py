@@ -30,8 +30,6 @@ from taut.errors import InvalidData
 from taut.storage import files
 from taut.storage.stored import Stored, check, require
 
-__all__ = ["Shards", "open_shards"]
-
 _HINTS = 4  # chunks that the system is told of before they are read
 _ALIGNMENT = 64
 _POINTED = {"indptr": "values", "offsets": "rows"}  # what pointers count

@@ -164,20 +164,6 @@ def read_ahead(items: Iterable[T], depth: int = 1) -> Generator[T]:
     exception of the iterator reaches the consumer in its place. When the consumer stops early, the
     thread ends with the item that it is at, and the iterator is closed. A forked process has no
     such thread: it cannot go on reading, and leaves locks and iterator alone.
-
-    Parameters
-    ----------
-    items : iterable
-    depth : int, default=1
-
-    Yields
-    ------
-    object
-
-    Examples
-    --------
-    >>> list(read_ahead(range(3)))
-    [0, 1, 2]
     """
     process = os.getpid()
     changed = threading.Condition()

@@ -19,8 +19,6 @@ from taut.data.targets import find_classes
 from taut.errors import InvalidData, InvalidType
 from taut.storage.digest import LEAVE_OUT, Digest
 
-__all__ = ["Stream"]
-
 _CHUNK = 4_000_000
 
 

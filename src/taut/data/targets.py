@@ -10,38 +10,11 @@ from taut.data.arrays import as_numbers, check_finite, show
 from taut.data.labels import as_label_sequences, as_labels, distinct, is_nested, sort_classes
 from taut.errors import InvalidData
 
-__all__ = [
-    "Vocabulary",
-    "as_real_targets",
-    "as_targets",
-    "find_classes",
-    "kind_of",
-    "number_labels",
-]
-
 
 def as_targets(y: Any, n: int, offsets: np.ndarray | None = None, name: str = "y") -> np.ndarray:
-    """Check the targets of rows, or of sequences and their rows.
+    """Check the targets of n rows, or of n sequences and their rows, which begin at `offsets`.
 
-    Parameters
-    ----------
-    y : array-like of shape (n,), or for sequences also a list of label sequences or one per row
-    n : int
-        Number of blocks.
-    offsets : ndarray of int64, optional
-        From `as_sequences`.
-    name : str
-        What errors call it.
-
-    Returns
-    -------
-    ndarray
-        float64 or int64 if all are numbers, else labels as they are.
-
-    Raises
-    ------
-    InvalidData
-        A number is NaN or infinite, or the counts differ.
+    Float64 or int64 if all are numbers, which must be finite, else labels as they are.
 
     Examples
     --------
@@ -82,18 +55,7 @@ def as_targets(y: Any, n: int, offsets: np.ndarray | None = None, name: str = "y
 
 
 def as_real_targets(y: Any, n: int, name: str = "y") -> np.ndarray:
-    """The numbers of n rows as float64.
-
-    Examples
-    --------
-    >>> as_real_targets([1, 2.5], 2)
-    array([1. , 2.5])
-    >>> as_real_targets([1, float("inf")], 2)
-    Traceback (most recent call last):
-        ...
-    taut.errors.InvalidData: y contains infinity or a value too large for float64 at row 1; drop,
-    clip or rescale such rows
-    """
+    """The numbers of n rows as float64."""
     targets = as_numbers(y, name).astype(np.float64, copy=False)
     if targets.ndim != 1:
         try:
@@ -114,15 +76,7 @@ def kind_of(targets: np.ndarray) -> str:
 class Vocabulary:
     """Distinct labels of data that come in parts, numbered by appearance.
 
-    Parameters
-    ----------
-    encode : callable, optional
-        Applied to each new label; may refuse it.
-
-    Attributes
-    ----------
-    labels : list
-        By number, as `encode` gives them.
+    `labels` has them by number, as `encode` gives them, which may refuse one.
 
     Examples
     --------
@@ -150,18 +104,10 @@ class Vocabulary:
 
 
 def find_classes(parts: Iterable[Any]) -> np.ndarray | None:
-    """Find the classes of targets that come in parts.
+    """Find the classes of targets that come in parts, arrays or lists of labels of one kind.
 
-    Parameters
-    ----------
-    parts : iterable of array-like
-        Targets from `as_targets`, or lists of labels; all of one kind.
-
-    Returns
-    -------
-    ndarray or None
-        Sorted, or in order of appearance if labels cannot be compared. None if numbers are not
-        all whole.
+    Sorted, or in order of appearance if labels cannot be compared; None if numbers are not all
+    whole.
 
     Examples
     --------
@@ -184,24 +130,7 @@ def find_classes(parts: Iterable[Any]) -> np.ndarray | None:
 
 
 def number_labels(labels: Any, classes: np.ndarray, name: str = "y") -> np.ndarray:
-    """Number labels by class.
-
-    Parameters
-    ----------
-    labels : ndarray or list
-    classes : ndarray
-        Sorted if they are numbers.
-    name : str
-        What errors call the labels.
-
-    Returns
-    -------
-    ndarray of int32
-
-    Raises
-    ------
-    InvalidData
-        A label is none of the classes.
+    """Number labels by class, and refuse others; classes that are numbers are sorted.
 
     Examples
     --------

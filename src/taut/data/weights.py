@@ -7,30 +7,14 @@ import numpy as np
 from taut.data.arrays import as_numbers, check_finite
 from taut.errors import InvalidData
 
-__all__ = ["as_weights", "check_margin", "check_sample_weight", "per_block"]
-
 
 def check_sample_weight(
     sample_weight: Any, n: int, name: str = "sample_weight", unit: str = "row of X"
 ) -> np.ndarray:
-    """Check weights of blocks.
+    """Check weights of n blocks: finite, not negative, not all zero.
 
-    Parameters
-    ----------
-    sample_weight : None, number or array-like of shape (n,)
-        None stands for 1; a number for that number everywhere.
-    n : int
-    name, unit : str
-        What errors call it, and what has a weight.
-
-    Returns
-    -------
-    ndarray of float64, shape (n,)
-
-    Raises
-    ------
-    InvalidData
-        The shape differs, a weight is NaN, infinite or negative, or all are zero.
+    None stands for 1, a number for that number everywhere. Errors call them `name`, and what has a
+    weight `unit`.
 
     Examples
     --------

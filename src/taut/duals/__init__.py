@@ -11,7 +11,13 @@
 A visit of block i improves its dual variables at the current w and moves w accordingly.
 """
 
-from taut.duals.base import BlockDual
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from taut.binding import CompiledData, PythonData
+from taut.duals.base import BlockDual, PlaneDual
 from taut.duals.enumerated import EnumeratedDual
 from taut.duals.kept import KEPT_FORMS, KeptDual
 from taut.duals.labelled import LabelledDual
@@ -29,4 +35,24 @@ __all__ = [
     "MarginalDual",
     "MergedDual",
     "PythonDual",
+    "planes_of",
 ]
+
+
+def planes_of(
+    data: CompiledData | PythonData,
+    weight: np.ndarray,
+    n_jobs: int,
+    step: Callable,
+    max_steps: int = 1,
+    *,
+    merges: bool = False,
+    **settings: Any,
+) -> PlaneDual:
+    """The planes that an oracle finds, as labels where it is compiled, else as sparse psi.
+
+    `merges` says that those as psi become one plane after each visit; labels stay apart.
+    """
+    if isinstance(data, PythonData):
+        return PythonDual(data, weight, n_jobs, step, max_steps, merges=merges, **settings)
+    return LabelledDual(data, weight, n_jobs, step, max_steps, **settings)

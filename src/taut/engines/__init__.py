@@ -6,6 +6,9 @@ engine has parts: one of all blocks, one for each chunk that is read, or segment
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from taut.engines.base import Engine
@@ -13,13 +16,15 @@ from taut.engines.chunks import Chunks
 from taut.engines.part import Ascent
 from taut.engines.serial import Serial
 from taut.problem import Problem
-from taut.streamed import StreamedProblem
 
 __all__ = ["engine_of"]
+
+_ENGINES: dict[str, Callable[[Any, Ascent, np.random.Generator], Engine]] = {
+    "whole": Serial,
+    "chunks": Chunks,
+}
 
 
 def engine_of(problem: Problem, ascent: Ascent, rng: np.random.Generator) -> Engine:
     """The engine that has all dual variables of a problem, with a = 0."""
-    if isinstance(problem, StreamedProblem):
-        return Chunks(problem, ascent, rng)
-    return Serial(problem, ascent, rng)
+    return _ENGINES[problem.comes_as](problem, ascent, rng)

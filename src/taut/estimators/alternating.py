@@ -10,17 +10,16 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from taut.binding import complete
-from taut.checks import check_number
+from taut.checks import check_choice, check_number
 from taut.data.arrays import Checked, Matrix, as_matrix, as_sequences, holds_sequences
 from taut.data.chunks import Chunk
 from taut.data.labels import as_labels, share_right
 from taut.data.source import Source
 from taut.data.weights import check_sample_weight
-from taut.errors import InvalidData
 from taut.estimators.base import columns_of, estimator
 from taut.estimators.classification import LinearClassifier
 from taut.estimators.online import Answers, OnlineEstimator
-from taut.latent.alternation import LatentProblem, LatentResult, StreamedLatentProblem, alternate
+from taut.latent.alternation import LatentProblem, StreamedLatentProblem, alternate
 from taut.structures.bags import STARTS, first_bags
 from taut.structures.base import as_stacked
 
@@ -42,20 +41,29 @@ class Alternating(OnlineEstimator):
         raise NotImplementedError
 
     def _alternate(
-        self, problem: Callable[..., LatentProblem], *arguments: Any
-    ) -> tuple[LatentResult, dict[str, Any]]:
-        """The result, and the fitted attributes that all of them share."""
+        self,
+        kind: Callable[..., LatentProblem],
+        coef_shape: tuple[int, int] | None,
+        *data: Any,
+        **more: Any,
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """W, and all fitted attributes that follow from it and from the rounds."""
+        problem = kind(
+            *data, C=self.C, n_jobs=self._threads(), regularizer=self._regularizer(coef_shape),
+            **more,
+        )  # fmt: skip
         options = self._options()
         for name in ("max_rounds", "round_tol"):
             check_number(name, getattr(self, name))
         result = alternate(
-            problem(*arguments),
+            problem,
             max_rounds=self.max_rounds,
             round_tol=self.round_tol,
             start=self._joint_weights() if self.warm_start and hasattr(self, "coef_") else None,
             **options,
         )
-        return result, self._facts(result) | {"rounds_": result.rounds}
+        fitted = self._facts(result) | {"rounds_": result.rounds}
+        return result.w, fitted | self._attributes(result.w, coef_shape)
 
 
 @estimator
@@ -104,8 +112,7 @@ class BagClassifier(LinearClassifier, Alternating):
         lengths : array of int, optional
             Numbers of rows of the bags of a stacked X; without it, each row is a bag.
         """
-        if not isinstance(self.start, str) or self.start not in STARTS:
-            raise InvalidData(f"start = {self.start!r}: give one of {STARTS}")
+        check_choice("start", self.start, STARTS)
         if isinstance(X, Source):
             return self._fit_source(X, y=y, sample_weight=sample_weight, lengths=lengths)
         matrix, offsets = as_bags(X, lengths)
@@ -126,21 +133,13 @@ class BagClassifier(LinearClassifier, Alternating):
         structure = self._structure(known)
         shape = self._columns(len(known["classes_"])), matrix.shape[1]
         X, y = (Checked(matrix), offsets), self._truths(codes, np.zeros_like(codes))
-        result, fitted = self._alternate(
-            LatentProblem,
-            structure,
-            X,
-            y,
-            self.C,
-            weight,
-            self._threads(),
-            self._regularizer(shape),
-            self._first(matrix, offsets, codes, self._seed()),
+        first = self._first(matrix, offsets, codes, self._seed())
+        w, fitted = self._alternate(
+            LatentProblem, shape, structure, X, y, sample_weight=weight, first=first
         )
-        attributes = self._attributes(result.w, shape)
-        completed = complete(structure, X, y, result.w, self._threads())
+        completed = complete(structure, X, y, w, self._threads())
         latent = np.asarray(completed, dtype=np.intp).reshape(len(codes), -1)[:, -1]
-        return fitted | {"latent_": latent[self._latent_in(codes)]} | attributes
+        return fitted | {"latent_": latent[self._latent_in(codes)]}
 
     def _first(
         self, matrix: Matrix, offsets: np.ndarray, codes: np.ndarray, seed: int
@@ -166,18 +165,10 @@ class BagClassifier(LinearClassifier, Alternating):
             y = self._truths(codes, np.zeros_like(codes))
             return replace(chunk, y=np.asarray(complete(structure, chunk.examples, y, w)))
 
-        result, fitted = self._alternate(
-            StreamedLatentProblem,
-            structure,
-            source,
-            impute,
-            self.C,
-            self._threads(),
-            self._regularizer(shape),
-            factors.tobytes(),
+        _, fitted = self._alternate(
+            StreamedLatentProblem, shape, structure, source, impute, recoding=factors.tobytes()
         )
-        facts = known | {"n_features_in_": n}
-        return self._keep(fitted | facts | self._attributes(result.w, shape))
+        return self._keep(fitted | known | {"n_features_in_": n})
 
     def predict(self, X: Any, *, lengths: Any = None) -> np.ndarray:
         """The class of each bag."""

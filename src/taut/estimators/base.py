@@ -33,7 +33,9 @@ _WARNED = (
     Status.MAX_ITER, Status.TIME_LIMIT, Status.MAX_ROUNDS, Status.INTERRUPTED, Status.OUT_OF_MEMORY,
 )  # fmt: skip
 
-TRAINING_PARAMETERS = """C : float, default=1.0
+#: What the documentation of several estimators says, by the names that stand for it there.
+_SHARED = {
+    "training": """C : float, default=1.0
         Multiplies the sum of the losses: larger fits the training data more closely.
     solver : "auto", str or Solver, default="auto"
         A name such as "dual_coordinate", or an object such as `taut.solvers.DualCoordinate()`. By
@@ -64,14 +66,36 @@ TRAINING_PARAMETERS = """C : float, default=1.0
     callbacks : sequence of callables, default=()
         Called with a `taut.Record` after each pass; returning True ends training.
     checkpoint : Checkpoint or path, optional
-        Where to save training from time to time, and to resume it from."""
-
-FITTED_ATTRIBUTES = """certificate_ : Certificate
+        Where to save training from time to time, and to resume it from.""",
+    "fitted": """certificate_ : Certificate
         Primal, dual, gap, and why training ended.
     history_ : History
         A record of each pass.
     n_iter_ : int
-        Number of passes."""
+        Number of passes.""",
+    "intercept": """fit_intercept : bool, default=True
+    intercept_scaling : float, default=1.0
+        Value of the constant feature; larger means less regularised intercepts.""",
+    "class_weight": """class_weight : dict or "balanced", optional
+        Factors on C by class.""",
+    "calibrate": """calibrate : float, optional
+        Share of the rows, between 0 and 1, from which `temperature_` is found; `predict_proba` is
+        there then. Weights and certificate are those of a fit to all rows, and the temperature is
+        that of a second fit, to the other rows.""",
+    "node_parameters": """loss : "hamming" or "mean_hamming", default="hamming"
+        Number of wrong labels in a graph, or their share.
+    pairwise : {"full", "symmetric", "potts"}, default="full"
+        A weight for each pair of labels in the order of the edge, for each pair in any order, or
+        one for equal labels and none for different ones.""",
+    "node_attributes": """coef_ : ndarray of shape (n_labels, n_features)
+    pairwise_ : ndarray of shape (n_edge_features, n_ties)
+        The weights of pairs of labels: as many as `pairwise` tells apart.
+    pair_weights_ : ndarray of shape (n_edge_features, n_labels, n_labels)
+        The same for each pair, the label of an edge's first node first.
+    classes_ : ndarray of shape (n_labels,)
+    temperature_ : float
+        What `fit_temperature` has found, for `predict_marginals`.""",
+}
 
 
 class End(NamedTuple):
@@ -90,7 +114,7 @@ def estimator(cls: type[T]) -> type[T]:
 
     scikit-learn wants all parameters spelt out in each constructor, and nothing else in it.
     """
-    cls.__doc__ = (cls.__doc__ or "").format(training=TRAINING_PARAMETERS, fitted=FITTED_ATTRIBUTES)
+    cls.__doc__ = (cls.__doc__ or "").format(**_SHARED)
     return dataclass(kw_only=True, eq=False, repr=False)(cls)
 
 
@@ -133,6 +157,16 @@ class StructuralEstimator(BaseEstimator):
 
     #: Whether a fit leaves its `End`, which holds all data.
     _keeps_end: ClassVar[bool] = False
+    #: What scikit-learn is told: whether X may be a sparse matrix, and whether `fit` needs y. What
+    #: labels whole sequences or graphs is no classifier to it, which would look for classes there.
+    _takes_sparse: ClassVar[bool] = False
+    _needs_y: ClassVar[bool] = False
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self._takes_sparse
+        tags.target_tags.required = tags.target_tags.required or self._needs_y
+        return tags
 
     def _matrix(self, X: Any, *, finite: bool = True) -> Matrix:
         """X, checked, with the features that fit saw."""
@@ -146,6 +180,13 @@ class StructuralEstimator(BaseEstimator):
         validate_data(
             self, X if hasattr(X, "columns") else matrix, reset=False, skip_check_array=True
         )
+
+    def _need(self, y: Any) -> None:
+        """Refuse to learn without targets."""
+        if y is None:
+            raise InvalidData(
+                f"{type(self).__name__} requires y to be passed, but the target y is None"
+            )
 
     def _threads(self) -> int:
         jobs: Any = 1 if self.n_jobs is None else self.n_jobs

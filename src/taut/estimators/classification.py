@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import ClassifierMixin
 
+from taut.checks import check_choice
 from taut.data.arrays import Matrix, as_matrix
 from taut.data.chunks import Chunk
 from taut.data.labels import as_labels, class_index, class_weights, share_right
@@ -48,10 +49,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         self, y: Any, n: int, sample_weight: Any, unit: str = "row"
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Classes, class codes and weights of n rows, or of what else has a class."""
-        if y is None:
-            raise InvalidData(
-                f"{type(self).__name__} requires y to be passed, but the target y is None"
-            )
+        self._need(y)
         classes, codes = class_index(as_labels(y, n, unit=unit))
         weight = check_sample_weight(sample_weight, n, unit=f"{unit} of X")
         weight = weight * class_weights(self.class_weight, classes, codes, weight)[codes]
@@ -126,15 +124,9 @@ class BinarySVM(ClassProbabilities, LinearClassifier):
     Parameters
     ----------
     {training}
-    fit_intercept : bool, default=True
-    intercept_scaling : float, default=1.0
-        Value of the constant feature; larger means a less regularised intercept.
-    class_weight : dict or "balanced", optional
-        Factors on C by class.
-    calibrate : float, optional
-        Share of the rows, between 0 and 1, from which `temperature_` is found; `predict_proba` is
-        there then. Weights and certificate are those of a fit to all rows, and the temperature is
-        that of a second fit, to the other rows.
+    {intercept}
+    {class_weight}
+    {calibrate}
 
     Attributes
     ----------
@@ -232,15 +224,9 @@ class MulticlassSVM(CostSensitive, ClassProbabilities, LinearClassifier):
     rescaling : "margin" or "slack", default="margin"
         What a cost multiplies: the margin that is asked for, or what is missing of a margin of 1,
         max_k cost(y_i, k) (1 - <w_yi - w_k, (x_i, bias)>). The same where all costs are 0 or 1.
-    fit_intercept : bool, default=True
-    intercept_scaling : float, default=1.0
-        Value of the constant feature; larger means less regularised intercepts.
-    class_weight : dict or "balanced", optional
-        Factors on C by class.
-    calibrate : float, optional
-        Share of the rows, between 0 and 1, from which `temperature_` is found; `predict_proba` is
-        there then. Weights and certificate are those of a fit to all rows, and the temperature is
-        that of a second fit, to the other rows.
+    {intercept}
+    {class_weight}
+    {calibrate}
 
     Attributes
     ----------
@@ -285,8 +271,7 @@ class MulticlassSVM(CostSensitive, ClassProbabilities, LinearClassifier):
         return self._keep(fitted | columns_of(X, matrix) | known)
 
     def _structure(self, cost: np.ndarray) -> Any:
-        if self.rescaling not in _RESCALINGS:
-            raise InvalidData(f"rescaling = {self.rescaling!r}: give one of {_RESCALINGS}")
+        check_choice("rescaling", self.rescaling, _RESCALINGS)
         structure = Multiclass(len(cost), cost, self._bias)
         slack = self.rescaling == "slack" and self.cost is not None
         return SlackRescaled(structure) if slack else structure

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from taut.checks import check_choice
 from taut.data.class_trees import is_tree
 from taut.data.costs import as_cost, plain_cost
 from taut.data.labels import share_right
@@ -32,8 +33,7 @@ class CostSensitive(StructuralEstimator):
         self, metric: str, predicted: np.ndarray, truth: np.ndarray, weight: np.ndarray
     ) -> float:
         """How good predictions are by one of the metrics; higher is better."""
-        if not isinstance(metric, str) or metric not in _METRICS:
-            raise InvalidData(f"metric = {metric!r}: give one of {sorted(_METRICS)}")
+        check_choice("metric", metric, sorted(_METRICS))
         return _METRICS[metric](self, predicted, truth, weight)
 
     def _accuracy(self, predicted: np.ndarray, truth: np.ndarray, weight: np.ndarray) -> float:

@@ -11,10 +11,19 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from taut.binding import CompiledData
+from taut.checks import check_choice
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
 from taut.estimators.base import StructuralEstimator
 from taut.inference.temperature import likeliest_temperature
+
+_LOSSES = {"hamming": False, "mean_hamming": True}
+
+
+def normalizes(loss: str) -> bool:
+    """Whether the loss of labels at positions is the share of wrong ones, not their number."""
+    check_choice("loss", loss, sorted(_LOSSES))
+    return _LOSSES[loss]
 
 
 class LabelDistribution(StructuralEstimator):

@@ -15,14 +15,12 @@ from taut.data.targets import number_labels
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
 from taut.estimators.base import columns_of, estimator
-from taut.estimators.distributions import LabelDistribution
+from taut.estimators.distributions import LabelDistribution, normalizes
 from taut.estimators.priors import AttractingRegularizer, LabelMajorRegularizer
 from taut.structures import Graph, RelaxedGraph, Tree
 from taut.structures._pairs import tie_table
 from taut.structures.base import CompiledStructure, Structure
 from taut.structures.graph_exact import ExactGraph
-
-_LOSSES = {"hamming": False, "mean_hamming": True}
 
 
 @estimator
@@ -32,11 +30,11 @@ class _NodeLabels(LabelDistribution):
     loss: str = "hamming"
     pairwise: str = "full"
 
+    _needs_y = True
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
-        # No classifier to scikit-learn, which would look for classes among the labels of graphs.
-        tags.target_tags.required = True
         return tags
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -52,12 +50,11 @@ class _NodeLabels(LabelDistribution):
             Labels of the nodes, of any hashable type.
         sample_weight : array of shape (n_graphs,), optional
         """
-        name = type(self).__name__
         if isinstance(X, Source):
+            name = type(self).__name__
             raise InvalidData(f"{name} learns from data in memory: give a list of graphs")
         graphs = as_graphs(X)
-        if y is None:
-            raise InvalidData(f"{name} requires y to be passed, but the target y is None")
+        self._need(y)
         classes, codes = class_index(as_label_sequences(y, graphs.offsets))
         weight = check_sample_weight(sample_weight, len(graphs.offsets) - 1, unit="graph")
         columns = columns_of(X, graphs.matrix) | {"classes_": classes}
@@ -76,9 +73,7 @@ class _NodeLabels(LabelDistribution):
 
     @property
     def _normalize(self) -> bool:
-        if not isinstance(self.loss, str) or self.loss not in _LOSSES:
-            raise InvalidData(f"loss = {self.loss!r}: give one of {sorted(_LOSSES)}")
-        return _LOSSES[self.loss]
+        return normalizes(self.loss)
 
     def _regularizer(self, coef_shape: tuple[int, int] | None) -> LabelMajorRegularizer:
         return LabelMajorRegularizer(self.prior_mean, self.prior_precision, self.nonneg, coef_shape)
@@ -168,22 +163,11 @@ class TreeSVM(_NodeLabels):
     Parameters
     ----------
     {training}
-    loss : "hamming" or "mean_hamming", default="hamming"
-        Number of wrong labels in a graph, or their share.
-    pairwise : {{"full", "symmetric", "potts"}}, default="full"
-        A weight for each pair of labels in the order of the edge, for each pair in any order, or
-        one for equal labels and none for different ones.
+    {node_parameters}
 
     Attributes
     ----------
-    coef_ : ndarray of shape (n_labels, n_features)
-    pairwise_ : ndarray of shape (n_edge_features, n_ties)
-        The weights of pairs of labels: as many as `pairwise` tells apart.
-    pair_weights_ : ndarray of shape (n_edge_features, n_labels, n_labels)
-        The same for each pair, the label of an edge's first node first.
-    classes_ : ndarray of shape (n_labels,)
-    temperature_ : float
-        What `fit_temperature` has found, for `predict_marginals`.
+    {node_attributes}
     {fitted}
 
     Examples
@@ -214,11 +198,7 @@ class GraphSVM(_NodeLabels):
     Parameters
     ----------
     {training}
-    loss : "hamming" or "mean_hamming", default="hamming"
-        Number of wrong labels in a graph, or their share.
-    pairwise : {{"full", "symmetric", "potts"}}, default="full"
-        A weight for each pair of labels in the order of the edge, for each pair in any order, or
-        one for equal labels and none for different ones.
+    {node_parameters}
     inference : {{"exact", "cut", "relaxed"}}, default="exact"
         How the best labels are found: by junction trees; by minimum cuts, for two labels; or by
         linear programs, whose solutions are rounded (`is_integral`). See `taut.structures.Graph`.
@@ -231,14 +211,7 @@ class GraphSVM(_NodeLabels):
 
     Attributes
     ----------
-    coef_ : ndarray of shape (n_labels, n_features)
-    pairwise_ : ndarray of shape (n_edge_features, n_ties)
-        The weights of pairs of labels: as many as `pairwise` tells apart.
-    pair_weights_ : ndarray of shape (n_edge_features, n_labels, n_labels)
-        The same for each pair, the label of an edge's first node first.
-    classes_ : ndarray of shape (n_labels,)
-    temperature_ : float
-        What `fit_temperature` has found, for `predict_marginals`.
+    {node_attributes}
     {fitted}
 
     Examples

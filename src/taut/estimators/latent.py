@@ -17,6 +17,7 @@ from taut.estimators.online import takes_sources
 from taut.estimators.structured import StructuredSVM
 from taut.latent.alternation import LatentProblem, StreamedLatentProblem
 from taut.structures import Bags
+from taut.structures.abilities import ability
 from taut.structures.bags import best_instances
 
 
@@ -33,11 +34,8 @@ class LatentSVM(BagClassifier):
     Parameters
     ----------
     {training}
-    fit_intercept : bool, default=True
-    intercept_scaling : float, default=1.0
-        Value of the constant feature; larger means a less regularised intercept.
-    class_weight : dict or "balanced", optional
-        Factors on C by class.
+    {intercept}
+    {class_weight}
     max_rounds : int, default=20
         Largest number of rounds; `max_iter` bounds the passes of each, `time_limit` all together.
     round_tol : float, default=1e-3
@@ -164,24 +162,17 @@ class LatentStructuredSVM(Alternating, StructuredSVM):
         """
         if not isinstance(X, Source):
             self._check(X, y)
-        if getattr(self.structure, "complete", None) is None:
+        if ability(self.structure, "complete") is None:
             raise InvalidData(
                 f"structure = {self.structure!r} has no complete: subclass taut.LatentStructure, "
                 "or use StructuredSVM where nothing is latent"
             )
         if isinstance(X, Source):
             return self._fit_source(X, y=y, sample_weight=sample_weight)
-        result, fitted = self._alternate(
-            LatentProblem,
-            self.structure,
-            X,
-            y,
-            self.C,
-            sample_weight,
-            self._threads(),
-            self._regularizer(None),
+        _, fitted = self._alternate(
+            LatentProblem, None, self.structure, X, y, sample_weight=sample_weight
         )
-        return self._keep(fitted | {"coef_": result.w})
+        return self._keep(fitted)
 
     def _fit_source(self, source: Source, **others: Any) -> Self:
         self._refuse_beside(others)
@@ -191,16 +182,8 @@ class LatentStructuredSVM(Alternating, StructuredSVM):
             completed: Any = complete(self.structure, chunk.examples, labels, w)
             return replace(chunk, y=completed)
 
-        result, fitted = self._alternate(
-            StreamedLatentProblem,
-            self.structure,
-            source,
-            impute,
-            self.C,
-            self._threads(),
-            self._regularizer(None),
-        )
-        return self._keep(fitted | {"coef_": result.w})
+        _, fitted = self._alternate(StreamedLatentProblem, None, self.structure, source, impute)
+        return self._keep(fitted)
 
     def _joint_weights(self) -> np.ndarray:
         return self.coef_

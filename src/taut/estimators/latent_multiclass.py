@@ -32,11 +32,8 @@ class LatentMulticlassSVM(CostSensitive, BagClassifier):
     cost : array of shape (n_classes, n_classes), tree or path, optional
         cost[i, j] of answering `classes_[j]` where `classes_[i]` is right; 0/1 by default. Or a
         tree of the classes or the path of a CSV file, as for `MulticlassSVM`.
-    fit_intercept : bool, default=True
-    intercept_scaling : float, default=1.0
-        Value of the constant feature; larger means less regularised intercepts.
-    class_weight : dict or "balanced", optional
-        Factors on C by class.
+    {intercept}
+    {class_weight}
     max_rounds : int, default=20
         Largest number of rounds; `max_iter` bounds the passes of each, `time_limit` all together.
     round_tol : float, default=1e-3

@@ -21,10 +21,7 @@ class LinearEstimator(OnlineEstimator):
     fit_intercept: bool = True
     intercept_scaling: float = 1.0
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
+    _takes_sparse = True
 
     @property
     def _bias(self) -> float:

@@ -281,10 +281,7 @@ class OnlineSequences(OnlineEstimator):
         self
         """
         matrix, offsets = as_sequences(X, lengths)
-        if y is None:
-            raise InvalidData(
-                f"{type(self).__name__} requires y to be passed, but the target y is None"
-            )
+        self._need(y)
         labels, pairs = as_label_sequences(y, offsets), list(pairwise(offsets))
         return super().partial_fit(
             [matrix[start:stop] for start, stop in pairs],

@@ -8,17 +8,17 @@ import numpy as np
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
+from taut.checks import check_choice
 from taut.data.arrays import Checked, as_sequences, holds_sequences
 from taut.data.queries import Queries, as_queries, as_relevances, check_k
 from taut.data.source import Source
 from taut.data.weights import check_sample_weight
-from taut.errors import InvalidData
 from taut.estimators.base import columns_of, estimator
 from taut.estimators.online import Answers, OnlineSequences, Plan, real_targets, takes_sources
 from taut.metrics import mean_ndcg
 from taut.structures import NdcgRanking, PairwiseRanking
 
-_LOSSES = ("ndcg", "pairwise")
+_LOSSES = ["ndcg", "pairwise"]
 
 
 @estimator
@@ -61,11 +61,7 @@ class RankSVM(OnlineSequences):
     loss: str = "pairwise"
     k: int | None = 10
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.target_tags.required = True
-        return tags
+    _takes_sparse = _needs_y = True
 
     def fit(
         self,
@@ -108,19 +104,16 @@ class RankSVM(OnlineSequences):
         return {"coef_": w}
 
     def _structure(self) -> NdcgRanking | PairwiseRanking:
-        if not isinstance(self.loss, str) or self.loss not in _LOSSES:
-            raise InvalidData(f"loss = {self.loss!r}: give one of {list(_LOSSES)}")
+        check_choice("loss", self.loss, _LOSSES)
         check_k(self.k)
         return NdcgRanking(self.k) if self.loss == "ndcg" else PairwiseRanking()
 
-    @staticmethod
     def _blocks(
-        X: Any, y: Any, sample_weight: Any, groups: Any, lengths: Any
+        self, X: Any, y: Any, sample_weight: Any, groups: Any, lengths: Any
     ) -> tuple[Queries, np.ndarray, np.ndarray]:
         """Checked queries, relevances and weights."""
         queries = as_queries(X, groups, lengths)
-        if y is None:
-            raise InvalidData("RankSVM requires y to be passed, but the target y is None")
+        self._need(y)
         relevance = as_relevances(y, queries)
         n = len(queries.offsets) - 1
         return queries, relevance, check_sample_weight(sample_weight, n, unit="query")

@@ -13,7 +13,6 @@ from taut.data.arrays import Checked, Matrix, as_matrix
 from taut.data.source import Source
 from taut.data.targets import as_real_targets
 from taut.data.weights import check_sample_weight
-from taut.errors import InvalidData
 from taut.estimators.base import columns_of, estimator
 from taut.estimators.linear import LinearEstimator
 from taut.estimators.online import Answers, Plan, real_targets, takes_sources
@@ -32,9 +31,7 @@ class RegressionSVM(RegressorMixin, LinearEstimator):
     {training}
     epsilon : float, default=0.0
         Errors up to this size cost nothing. In units of y.
-    fit_intercept : bool, default=True
-    intercept_scaling : float, default=1.0
-        Value of the constant feature; larger means a less regularised intercept.
+    {intercept}
 
     Attributes
     ----------
@@ -86,8 +83,7 @@ class RegressionSVM(RegressorMixin, LinearEstimator):
     def _blocks(self, X: Any, y: Any, sample_weight: Any) -> tuple[Matrix, np.ndarray, np.ndarray]:
         """Checked rows, targets and weights."""
         matrix = as_matrix(X)
-        if y is None:
-            raise InvalidData("RegressionSVM requires y to be passed, but the target y is None")
+        self._need(y)
         targets = as_real_targets(y, matrix.shape[0])
         return matrix, targets, check_sample_weight(sample_weight, len(targets))
 

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from taut.binding import CompiledData
-from taut.checks import check_flag
+from taut.checks import check_choice, check_flag
 from taut.data.arrays import Checked, as_sequences, holds_sequences
 from taut.data.labels import as_label_sequences, class_index
 from taut.data.source import Source
@@ -17,12 +17,11 @@ from taut.data.targets import number_labels
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
 from taut.estimators.base import columns_of, estimator
-from taut.estimators.distributions import LabelDistribution
+from taut.estimators.distributions import LabelDistribution, normalizes
 from taut.estimators.online import Answers, OnlineSequences, Plan, takes_sources
 from taut.metrics import LabelPairs
 from taut.structures import Chain
 
-_LOSSES = {"hamming": False, "mean_hamming": True}
 _METRICS = {
     "accuracy": LabelPairs.position_accuracy,
     "sequence": LabelPairs.sequence_accuracy,
@@ -71,12 +70,7 @@ class ChainSVM(OnlineSequences, LabelDistribution):
     loss: str = "hamming"
     boundary: bool = False
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        # No classifier to scikit-learn, which would look for classes among whole sequences.
-        tags.target_tags.required = True
-        return tags
+    _takes_sparse = _needs_y = True
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, lengths: Any = None) -> Self:
         """Fit sequences.
@@ -94,8 +88,7 @@ class ChainSVM(OnlineSequences, LabelDistribution):
         if isinstance(X, Source):
             return self._fit_source(X, y=y, sample_weight=sample_weight, lengths=lengths)
         matrix, offsets = as_sequences(X, lengths)
-        if y is None:
-            raise InvalidData("ChainSVM requires y to be passed, but the target y is None")
+        self._need(y)
         classes, codes = class_index(as_label_sequences(y, offsets))
         weight = check_sample_weight(sample_weight, len(offsets) - 1, unit="sequence")
         columns = columns_of(X, matrix) | {"classes_": classes}
@@ -104,10 +97,8 @@ class ChainSVM(OnlineSequences, LabelDistribution):
         return self._keep(self._train(structure, rows, codes, weight, shape) | columns)
 
     def _structure(self, n_labels: int) -> Chain:
-        if not isinstance(self.loss, str) or self.loss not in _LOSSES:
-            raise InvalidData(f"loss = {self.loss!r}: give one of {sorted(_LOSSES)}")
         check_flag("boundary", self.boundary)
-        return Chain(n_labels, _LOSSES[self.loss], bool(self.boundary))
+        return Chain(n_labels, normalizes(self.loss), bool(self.boundary))
 
     def _plan(self, source: Source) -> Plan:
         n, classes = source.n_features or 0, source.classes
@@ -150,8 +141,7 @@ class ChainSVM(OnlineSequences, LabelDistribution):
             Share of positions whose label is right, share of sequences whose labels are all right,
             or F1 of the chunks that BIO tags mark; see `taut.metrics`.
         """
-        if not isinstance(metric, str) or metric not in _METRICS:
-            raise InvalidData(f"metric = {metric!r}: give one of {sorted(_METRICS)}")
+        check_choice("metric", metric, sorted(_METRICS))
         predicted, truth, weight, offsets = self._answers(X, y, sample_weight, lengths=lengths)
         return _METRICS[metric](LabelPairs(truth, predicted, offsets, weight))
 

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from taut.binding import CompiledData, PythonData, bind
+from taut.binding import Data, bind
 from taut.checks import check_flag
 from taut.data.chunks import Chunk
 from taut.data.source import Source
@@ -90,10 +90,7 @@ class StructuredSVM(OnlineEstimator, HasStructure):
         """Refuse what cannot be a structure, no examples, or no labels."""
         _check_structure(self.structure)
         _check_listed("X", X)
-        if y is None:
-            raise InvalidData(
-                f"{type(self).__name__} requires y to be passed, but the target y is None"
-            )
+        self._need(y)
         _check_listed("y", y)
 
     @takes_sources
@@ -134,7 +131,7 @@ class StructuredSVM(OnlineEstimator, HasStructure):
         """W of the fitted attributes."""
         return self.coef_
 
-    def _bind(self, X: Any, y: Any = None) -> CompiledData | PythonData:
+    def _bind(self, X: Any, y: Any = None) -> Data:
         """The structure and data of the length of `coef_`."""
         check_is_fitted(self)
         _check_listed("X", X)

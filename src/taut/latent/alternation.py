@@ -49,7 +49,6 @@ from taut.result import (
 )
 from taut.solvers import Solver
 from taut.solving import fingerprint_of, solve
-from taut.spaces.regularizer import Regularizer
 from taut.storage.digest import digest_of
 from taut.storage.stored import Stored, check, check_size, number, restore_generator
 from taut.streamed import StreamedProblem
@@ -67,66 +66,39 @@ _CUT_SHORT = (Status.INTERRUPTED, Status.TIME_LIMIT, Status.CALLBACK, Status.OUT
 class LatentProblem:
     """Data whose truths have a latent part, and the convex problems that come of it.
 
-    Parameters
-    ----------
-    structure : LatentStructure, or CompiledStructure with `complete`
-    X, y : object
-        Data in the form that the structure takes.
-    C, sample_weight, n_jobs, regularizer
-        As for `taut.Problem`.
-    first : (X, y), optional
-        Data of the first convex problem, which must not lie below the latent objective anywhere;
-        by default X with y completed without weights.
+    `first` are X and y of the first convex problem, which must not lie below the latent objective
+    anywhere; by default X with y completed without weights. All else is as for `taut.Problem`, with
+    a structure that has `complete`.
     """
 
     def __init__(
-        self,
-        structure: Any,
-        X: Any,
-        y: Any,
-        C: float = 1.0,
-        sample_weight: Any = None,
-        n_jobs: int = 1,
-        regularizer: Regularizer | None = None,
-        first: tuple[Any, Any] | None = None,
+        self, structure: Any, X: Any, y: Any, *, first: tuple[Any, Any] | None = None, **others: Any
     ) -> None:
         self.structure, self.X, self.y = structure, X, y
-        self.C, self.sample_weight, self.n_jobs = C, sample_weight, n_jobs
-        self.regularizer = regularizer
-        self._first = first
+        self._first, self._others = first, others
 
     def first(self) -> Problem:
         """The problem to begin with."""
-        return self._problem(*self._first or (self.X, complete(self.structure, self.X, self.y)))
+        X, y = self._first or (self.X, complete(self.structure, self.X, self.y))
+        return Problem(self.structure, X, y, **self._others)
 
     def at(self, w: np.ndarray) -> Problem:
         """The problem with the latent parts that are best under w."""
-        return self._problem(self.X, complete(self.structure, self.X, self.y, w, self.n_jobs))
+        y = complete(self.structure, self.X, self.y, w, self._others.get("n_jobs", 1))
+        return Problem(self.structure, self.X, y, **self._others)
 
     def belonging(self) -> Belonging:
         """What rounds rest on: the first problem, and the data of those after it."""
         first = self.first().belonging()()
         return first._replace(data=digest_of(first.data, self.X, self.y))
 
-    def _problem(self, X: Any, y: Any) -> Problem:
-        return Problem(
-            self.structure, X, y, self.C, self.sample_weight, self.n_jobs, self.regularizer
-        )
-
 
 class StreamedLatentProblem(LatentProblem):
     """The same for the blocks of a source, whose latent parts are imputed as they are read.
 
-    Parameters
-    ----------
-    structure, C, n_jobs, regularizer
-        As for `LatentProblem`.
-    source : Source
-    impute : callable
-        Turns a chunk and w, or None before the first round, into a chunk whose targets are truths
-        with their latent parts.
-    recoding : bytes, optional
-        Tells imputations apart that the first chunk may not; see `taut.StreamedProblem`.
+    `impute` turns a chunk and w, or None before the first round, into a chunk whose targets are
+    truths with their latent parts. All else is as for `taut.StreamedProblem`: its `recoding` tells
+    imputations apart that the first chunk may not.
     """
 
     def __init__(
@@ -134,14 +106,10 @@ class StreamedLatentProblem(LatentProblem):
         structure: Any,
         source: Source,
         impute: Callable[[Chunk, np.ndarray | None], Chunk],
-        C: float = 1.0,
-        n_jobs: int = 1,
-        regularizer: Regularizer | None = None,
-        recoding: bytes = b"",
+        **others: Any,
     ) -> None:
         self.structure, self.source, self.impute = structure, source, impute
-        self.C, self.n_jobs, self.regularizer = C, n_jobs, regularizer
-        self.recoding = recoding
+        self._others = others
 
     def first(self) -> Problem:
         """The problem to begin with."""
@@ -151,29 +119,22 @@ class StreamedLatentProblem(LatentProblem):
         """The problem with the latent parts that are best under w."""
         return self._imputed(w)
 
+    def _imputed(self, w: np.ndarray | None) -> Problem:
+        return StreamedProblem(
+            self.structure, self.source, recode=lambda chunk: self.impute(chunk, w), **self._others
+        )
+
     def belonging(self) -> Belonging:
         """What rounds rest on: each problem is that of all data."""
         return self.first().belonging()()
-
-    def _imputed(self, w: np.ndarray | None) -> Problem:
-        return StreamedProblem(
-            self.structure, self.source, self.C, self.n_jobs, self.regularizer,
-            recode=lambda chunk: self.impute(chunk, w), recoding=self.recoding,
-        )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class LatentResult:
     """The outcome of `alternate`.
 
-    Attributes
-    ----------
-    w : ndarray
-    certificate : Certificate
-        Of the last round's convex problem, at w; time and counts are those of all rounds.
-    history : History
-        The passes of all rounds.
-    rounds : Rounds
+    The certificate is that of the last round's convex problem, at w; time and counts are those of
+    all rounds, and so are the passes of the history.
     """
 
     w: np.ndarray
@@ -199,27 +160,10 @@ def alternate(
 ) -> LatentResult:
     """Impute and solve until the latent objective falls by less than `round_tol`.
 
-    Parameters
-    ----------
-    latent : LatentProblem
-    solver, tol, callbacks, random_state, check
-        As for `taut.solve`, in each round. Records count passes and time from the first round on.
-    max_rounds : int, default=20
-    round_tol : float, default=1e-3
-        Relative fall of the latent objective in a round at which the alternation ends. It also
-        ends when no latent value changes.
-    max_iter : int, default=1000
-        Passes in each round.
-    time_limit : float, optional
-        Seconds in all.
-    checkpoint : Checkpoint or path, optional
-        Where to save whole rounds, and to resume from.
-    start : ndarray, optional
-        Weights at which the first latent values are imputed; the result is no worse than these.
-
-    Returns
-    -------
-    LatentResult
+    Settings are as for `taut.solve`, in each round, with a `time_limit` for all together; records
+    count passes and time from the first round on, and checkpoints have whole rounds. `round_tol` is
+    a relative fall in a round; the alternation also ends when no latent value changes. `start` are
+    weights at which the first latent values are imputed: the result is no worse than these.
     """
     if not max_rounds >= 1:
         raise InvalidData(f"max_rounds = {max_rounds}: it must be at least 1")
@@ -353,20 +297,19 @@ class _Alternation:
 
     def reopen(self, max_rounds: int, round_tol: float) -> None:
         """Make the last round again if it ended the alternation: no file proves its certificate."""
-        if self.rounds.records and self._ended(max_rounds, round_tol):
+        if self.rounds and (self._settled(round_tol) or len(self.rounds) >= max_rounds):
             self.rounds.records.pop()
 
-    def _ended(self, max_rounds: int, round_tol: float) -> bool:
-        """Whether the last round was the last one to make."""
-        settled = self.before - self.objective <= round_tol * self.before < math.inf
-        return self.rounds.records[-1].changed == 0 or settled or len(self.rounds) >= max_rounds
+    def _settled(self, round_tol: float) -> bool:
+        """Whether the last round changed nothing, or too little for another one."""
+        fall = self.before - self.objective
+        return self.rounds.records[-1].changed == 0 or fall <= round_tol * self.before < math.inf
 
     def verdict(self, max_rounds: int, round_tol: float) -> Status | None:
         """Whether the rounds so far end the alternation."""
         if self.certificate is None:
             return None
-        fall = self.before - self.objective
-        if self.rounds.records[-1].changed == 0 or fall <= round_tol * self.before < math.inf:
+        if self._settled(round_tol):
             return self.certificate.status
         return Status.MAX_ROUNDS if len(self.rounds) >= max_rounds else None
 
@@ -421,15 +364,10 @@ class _Alternation:
         return {"w": self.w}, meta
 
     def resume(self, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> None:
-        """Go on from a snapshot.
+        """Go on from a snapshot, or refuse it.
 
         Its certificate cannot be proved again, because the dual variables of a round are not kept:
         one more round, which begins at w, gives one.
-
-        Raises
-        ------
-        InvalidData
-            The snapshot is none.
         """
         check(arrays, {"w": Stored("f8", (self.problem.n_features,))})
         check_size("w", arrays["w"])

@@ -31,17 +31,9 @@ from taut.result import relative
 class Node(NamedTuple):
     """Weights and a dual bound at one C.
 
-    Attributes
-    ----------
-    C : float
-    penalty, losses : float
-        g(w) and an upper bound of H(w): no optimum lies above penalty + C losses, for any C.
-    dual : float
-        No optimum at this C lies below.
-    left : int
-        The number of a solve, and
-    share : float
-        how much of the next one is mixed into it; 0 for a solve itself.
+    `penalty` is g(w) and `losses` an upper bound of H(w): no optimum lies above penalty + C losses,
+    for any C, and none at this C below `dual`. `left` is the number of a solve, and `share` how
+    much of the next one is mixed into it; 0 for a solve itself.
     """
 
     C: float
@@ -77,12 +69,7 @@ def worst_between(a: Node, b: Node) -> tuple[float, float]:
 
 
 class Enclosure:
-    """Bounds of the optimum at every C between the first and the last of some nodes.
-
-    Parameters
-    ----------
-    nodes : sequence of Node
-        By rising C.
+    """Bounds of the optimum at every C between the first and the last of nodes by rising C.
 
     Examples
     --------

@@ -18,7 +18,7 @@ from taut.estimators.alternating import Alternating
 from taut.estimators.base import StructuralEstimator
 from taut.paths.enclosure import Enclosure, Node, mix
 from taut.paths.walk import Point, Walk, in_doubt
-from taut.result import THE_OBJECTIVE, History, nothing_proved
+from taut.result import History, meaning_of
 
 
 class Path:
@@ -71,12 +71,8 @@ class Path:
         left = self.points[node.left]
         primal, dual = float(upper), min(float(lower), float(upper))
         message = f"The path proves a relative gap of {float(self.gap_at(C)):.2g} at C={C:g}."
-        message += nothing_proved(primal, dual)
         source = in_doubt(self.points) or left.certificate
-        if source.of != THE_OBJECTIVE:
-            message += f" The bounds are those of {source.of}."
-        if source.doubt:
-            message += f" {source.doubt}"
+        message += meaning_of(primal, dual, source.of, source.doubt)
         certificate = replace(
             left.certificate, primal=primal, dual=dual, penalty=node.penalty, message=message,
             of=source.of, doubt=source.doubt, oracle_calls=0, passes=0, seconds=0.0,

@@ -152,14 +152,18 @@ def path_cv(
     with one_of_each_kind(), closing_all([line]):
         for k, (train, test) in enumerate(folds):
             walk = Walk(model, C_min, C_max, gap, (), line, f"fold {k + 1}/{len(folds)}  ")
-            before, rows = _fitted(steps, _part(X, train), _part(y, train))
-            walk.go(rows, _part(y, train), _weights(sample_weight, train))
+            before, rows = _fitted(steps, _safe_indexing(X, train), _safe_indexing(y, train))
+            walk.go(rows, _safe_indexing(y, train), _weights(sample_weight, train))
             if walk.interrupted.is_set():
                 raise KeyboardInterrupt
             walk.warn()
             path = Path(walk.points, walk.nodes, walk.message)
-            held = _part(X, test) if before is None else before.transform(_part(X, test))
-            scores[:, k] = _scores(path, Cs, scorer, held, _part(y, test))
+            held = (
+                _safe_indexing(X, test)
+                if before is None
+                else before.transform(_safe_indexing(X, test))
+            )
+            scores[:, k] = _scores(path, Cs, scorer, held, _safe_indexing(y, test))
             paths.append(path)
         result = PathCV(Cs, scores, paths)
         before, rows = _fitted(steps, X, y)
@@ -193,13 +197,8 @@ def _with_steps(estimator: Any, before: Any, model: Any) -> Any:
     return pipeline
 
 
-def _part(data: Any, rows: np.ndarray) -> Any:
-    """Some of the examples."""
-    return _safe_indexing(data, rows)
-
-
 def _weights(sample_weight: Any, rows: np.ndarray) -> dict[str, Any]:
-    return {} if sample_weight is None else {"sample_weight": _part(sample_weight, rows)}
+    return {} if sample_weight is None else {"sample_weight": _safe_indexing(sample_weight, rows)}
 
 
 def _scores(path: Path, Cs: np.ndarray, scorer: Callable, X: Any, y: Any) -> list[float]:

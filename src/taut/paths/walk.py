@@ -86,15 +86,9 @@ class _Ended(Exception):
 
 
 class Walk:
-    """Solves from C_min to C_max.
+    """Solves from C_min to C_max, and what came out, in words.
 
-    Attributes
-    ----------
-    points : list of Point
-    nodes : list of Node
-        Of the solves and of mixtures of them, by rising C.
-    message : str
-        What came out.
+    The nodes are those of the solves and of mixtures of them, by rising C.
     """
 
     def __init__(

@@ -10,7 +10,7 @@ import numpy as np
 
 from taut.binding import PythonData
 from taut.errors import InvalidStructure
-from taut.structures.base import bounded_argmax, is_exact
+from taut.structures.abilities import bounded_argmax, is_exact
 
 
 def distinct(

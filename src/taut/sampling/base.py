@@ -8,11 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from taut.binding import CompiledData, PythonData
+from taut.binding import CompiledData, Data, PythonData
 from taut.errors import MissingOracle
-from taut.structures.base import Oracles, bounded_argmax
-
-Data = CompiledData | PythonData
+from taut.structures.abilities import bounded_argmax
+from taut.structures.base import Oracles
 
 
 class Sampler(ABC):
@@ -43,16 +42,16 @@ class Sampler(ABC):
         """
         return self
 
-    @abstractmethod
     def n_labels(self, data: Data, wanted: int) -> int:
         """How many labels there are at most, for data bound to a structure, if `wanted` are."""
+        return wanted
 
-    @abstractmethod
     def room(self, data: CompiledData, count: int, dtype: Any) -> tuple:
         """What `sample` of one thread works in, for up to `count` labels and w of this type.
 
-        It belongs to these data: blocks are known by their number.
+        It belongs to these data: blocks are known by their number. Nothing unless said otherwise.
         """
+        return ()
 
     @property
     @abstractmethod
@@ -89,10 +88,6 @@ class Argmax(Sampler):
         """One."""
         return 1
 
-    def room(self, data, count, dtype):
-        """None."""
-        return ()
-
     def labels(self, data, i, w, count, rng):
         """The argmax of the structure."""
         label, error = bounded_argmax(data.structure, data.X[i], w, data.truth[i])
@@ -100,27 +95,6 @@ class Argmax(Sampler):
 
 
 ARGMAX = Argmax()
-
-
-def has_sample(data: Data) -> bool:
-    """Whether the structure chooses labels itself."""
-    if isinstance(data, CompiledData):
-        return data.oracles.sample is not None
-    return hasattr(data.structure, "sample")
-
-
-def lists_labels(data: Data) -> bool:
-    """Whether the structure can enumerate its labels."""
-    if isinstance(data, PythonData):
-        return hasattr(data.structure, "labels")
-    return data.structure.lists_labels and data.listed.most > 0
-
-
-def finds_best(data: Data) -> bool:
-    """Whether the best labels can be found one after the other, without enumeration."""
-    if isinstance(data, CompiledData):
-        return data.blocks.n_labels > 0
-    return hasattr(data.structure, "m_best")
 
 
 def missing(sampler: Sampler, data: Data, needs: dict[type, str], instead: str) -> MissingOracle:
@@ -132,7 +106,7 @@ def missing(sampler: Sampler, data: Data, needs: dict[type, str], instead: str) 
     )
 
 
-#: What `lists_labels` and `finds_best` look for, in the words of an error.
+#: What samplers look for, in the words of an error.
 ALL_LABELS = {
     CompiledData: "all_labels, an int32 array with a label per row",
     PythonData: "a method labels(x) that returns all labels of an example",

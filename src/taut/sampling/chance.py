@@ -7,16 +7,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from taut.binding import CompiledData, PythonData
+from taut.binding import PythonData
 from taut.compiled.jit import helper
 from taut.compiled.label_rows import copy, is_among, listed_labels, same
 from taut.compiled.xorshift import below, scrambled, stepped
 from taut.sampling._planes import distinct
-from taut.sampling.base import ALL_LABELS, EITHER, finds_best, lists_labels, missing
+from taut.sampling.base import ALL_LABELS, EITHER, missing
 from taut.sampling.listed import Top
 from taut.sampling.m_best import MBest
 from taut.spaces.labels import score_of
-from taut.structures.base import bounded_argmax
+from taut.structures.abilities import bounded_argmax
 
 
 class PositionRoom(NamedTuple):
@@ -103,9 +103,9 @@ class Random(Top):
 
     def suited(self, data):
         """The form for labels that are listed, or for positions."""
-        if lists_labels(data):
+        if data.lists_labels:
             return self
-        if isinstance(data, CompiledData) and finds_best(data):
+        if data.has_positions:
             return _AtPositions()
         raise missing(self, data, _NEEDS, 'sampler="argmax" or your own function')
 

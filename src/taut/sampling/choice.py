@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from taut.binding import Data
 from taut.errors import InvalidData
-from taut.sampling.base import Argmax, Data, Sampler, finds_best, has_sample, lists_labels
+from taut.sampling.base import Argmax, Sampler
 from taut.sampling.chance import Random
 from taut.sampling.diverse import Diverse
 from taut.sampling.listed import AllLabels, Top
@@ -65,8 +66,8 @@ def as_sampler(sampler: str | Sampler | Callable[..., Any], data: Data) -> Sampl
 
 
 def _auto(data: Data) -> Sampler:
-    if has_sample(data):
+    if data.draws_labels:
         return Own()
-    if lists_labels(data):
+    if data.lists_labels:
         return Top()
-    return MBest() if finds_best(data) else Argmax()
+    return MBest() if data.ranks_labels else Argmax()

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from taut.binding import CompiledData, Room
+from taut.binding import CompiledData, Data, Room
 from taut.compiled.jit import helper, kernel
 from taut.compiled.label_rows import copy
 from taut.errors import InvalidData
 from taut.sampling._planes import distinct
-from taut.sampling.base import EITHER, Data, Sampler, finds_best, lists_labels, missing
+from taut.sampling.base import EITHER, Sampler, missing
 from taut.sampling.listed import Top
 from taut.sampling.m_best import MBest
 from taut.spaces.labels import ProductRoom, products_of, score_of
@@ -139,9 +139,9 @@ class Diverse(Sampler):
         """With a source that the structure allows."""
         if self.source is not None:
             return replace(self, source=self.source.suited(data))
-        if lists_labels(data):
+        if data.lists_labels:
             return replace(self, source=Top())
-        if finds_best(data):
+        if data.ranks_labels:
             return replace(self, source=MBest())
         raise missing(self, data, EITHER, 'sampler="argmax" or your own function')
 

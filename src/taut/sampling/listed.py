@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import heapq
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from taut.binding import PythonData
 from taut.compiled.jit import helper
 from taut.compiled.label_rows import Listed, copy, listed_labels, same
 from taut.sampling._planes import distinct
-from taut.sampling.base import ALL_LABELS, Sampler, lists_labels, missing
+from taut.sampling.base import ALL_LABELS, Sampler, missing
 from taut.spaces.labels import score_of
 
 _THE_TRUTH = -1
@@ -161,13 +160,13 @@ class Top(Sampler):
 
     def suited(self, data):
         """Itself, where labels are listed."""
-        if not lists_labels(data):
+        if not data.lists_labels:
             raise missing(self, data, ALL_LABELS, 'sampler="m_best", "argmax" or your own function')
         return self
 
     def n_labels(self, data, wanted):
         """As many as are wanted, if there are."""
-        return min(wanted, _n_listed(data))
+        return min(wanted, data.n_listed)
 
     def room(self, data, count, dtype):
         """The labels, and their places."""
@@ -194,12 +193,4 @@ class AllLabels(Top):
 
     def n_labels(self, data, wanted):
         """All, however many are wanted."""
-        return _n_listed(data)
-
-
-def _n_listed(data: Any) -> int:
-    """How many labels a block has at most, and the truth, which may be none of them."""
-    structure = data.structure
-    if isinstance(data, PythonData):
-        return 1 + max(len(list(structure.labels(x))) for x in data.X)
-    return 1 + data.listed.most
+        return data.n_listed

@@ -6,11 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from taut.binding import PythonData
 from taut.compiled.label_rows import copy, same
 from taut.inference.m_best import Candidates, best_of_block, candidates
 from taut.sampling._planes import led_by_argmax
-from taut.sampling.base import BEST_LABELS, Sampler, finds_best, missing
+from taut.sampling.base import BEST_LABELS, Sampler, missing
 
 
 class SearchRoom(NamedTuple):
@@ -62,18 +61,18 @@ class MBest(Sampler):
 
     def suited(self, data):
         """Itself, where there is what the search needs."""
-        if not finds_best(data):
+        if not data.ranks_labels:
             raise missing(self, data, BEST_LABELS, 'sampler="top", "argmax" or your own function')
         return self
 
     def n_labels(self, data, wanted):
         """As many as are wanted, if there are."""
-        return wanted if isinstance(data, PythonData) else min(wanted, _n_labels(data.blocks))
+        return min(wanted, data.n_ranked)
 
     def room(self, data, count, dtype):
         """Room for the search."""
         blocks = data.blocks
-        most = min(count + 1, _n_labels(blocks))
+        most = min(count + 1, data.n_ranked)
         return SearchRoom(
             blocks.n_labels,
             blocks.label_stride,
@@ -88,8 +87,3 @@ class MBest(Sampler):
         """What the structure finds."""
         labels = list(data.structure.m_best(data.X[i], w, data.truth[i], count))
         return led_by_argmax(data, i, w, labels, count, "m_best")
-
-
-def _n_labels(blocks):
-    """How many labels the longest block has."""
-    return blocks.n_labels**blocks.label_size

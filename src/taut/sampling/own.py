@@ -9,7 +9,7 @@ from typing import Any
 
 from taut.compiled.jit import helper
 from taut.sampling._planes import led_by_argmax
-from taut.sampling.base import OWN_SAMPLE, Sampler, has_sample, missing
+from taut.sampling.base import OWN_SAMPLE, Sampler, missing
 from taut.spaces.labels import score_of
 
 
@@ -49,17 +49,9 @@ class Own(Sampler):
 
     def suited(self, data):
         """Itself, where there is such a method."""
-        if not has_sample(data):
+        if not data.draws_labels:
             raise missing(self, data, OWN_SAMPLE, 'sampler="auto" or your own function')
         return self
-
-    def n_labels(self, data, wanted):
-        """As many as are wanted."""
-        return wanted
-
-    def room(self, data, count, dtype):
-        """None."""
-        return ()
 
     def labels(self, data, i, w, count, rng):
         """What the method returns, up to the number wanted."""
@@ -91,14 +83,6 @@ class Given(Sampler):
         """Around the function."""
         # Numba's own compiled functions are compiled again, with the options of kernels.
         return _drawn_by(getattr(self.function, "py_func", self.function), self.allocates)
-
-    def n_labels(self, data, wanted):
-        """As many as are wanted."""
-        return wanted
-
-    def room(self, data, count, dtype):
-        """None."""
-        return ()
 
     def labels(self, data, i, w, count, rng):
         """What the function returns, up to the number wanted."""

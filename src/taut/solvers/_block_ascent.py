@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -28,7 +28,7 @@ def report_of(reply: Reply) -> PassReport:
 class BlockAscent(Ascent, Solver[Any]):
     """A solver whose pass is a sweep over all blocks, wherever they are."""
 
-    takes_chunks = False
+    takes: ClassVar[tuple[str, ...]] = ("whole",)
 
     def init(self, problem: Problem, rng: np.random.Generator) -> Engine:
         """All weight on the truths: a = 0."""

@@ -27,7 +27,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from taut.binding import CompiledData, PythonData
+from taut.binding import Data, PythonData
 from taut.compiled.lanes import aligned_zeros
 from taut.engines.turns import KeepGoing, shuffle
 from taut.problem import Problem
@@ -78,7 +78,7 @@ class Sequential(Solver[SequentialState]):
         """How many labels the sampler is asked for."""
         return 1
 
-    def sampler_of(self, data: CompiledData | PythonData) -> Sampler:
+    def sampler_of(self, data: Data) -> Sampler:
         """What finds labels."""
         return Argmax()
 
@@ -87,7 +87,7 @@ class Sequential(Solver[SequentialState]):
     def step(self) -> Step:
         """How a visit moves weight from the truth to the labels that it finds."""
 
-    def visitor_of(self, data: CompiledData | PythonData, state: SequentialState) -> Visitor:
+    def visitor_of(self, data: Data, state: SequentialState) -> Visitor:
         """What visits the blocks of a part."""
         sampler, step = self.sampler_of(data), self.step
         if isinstance(data, PythonData):
@@ -99,7 +99,7 @@ class Sequential(Solver[SequentialState]):
         data = problem.data
         state = SequentialState(problem, aligned_zeros(data.size, np.float64), rng)
         state.averaging = self.averaging
-        if self.step.uses_gram and isinstance(data, CompiledData) and not data.lifts:
+        if self.step.uses_gram and not data.lifts:
             state.scratch = aligned_zeros(data.size, np.float64)
         if self.fades and problem.repeatable:
             state.n = problem.n_weighted()

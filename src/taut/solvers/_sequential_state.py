@@ -7,7 +7,7 @@ from collections.abc import Generator
 
 import numpy as np
 
-from taut.binding import CompiledData, PythonData
+from taut.binding import Data
 from taut.compiled.jit import kernel
 from taut.compiled.lanes import aligned_zeros
 from taut.engines.base import DualState
@@ -20,7 +20,7 @@ from taut.storage.stored import Stored, check, require
 _ROUNDING = 1e-9
 _COUNTS = ("visits", "first", "passes", "group", "seed", "number", "done")
 
-PartData = tuple[CompiledData | PythonData, np.ndarray]
+PartData = tuple[Data, np.ndarray]
 
 
 @kernel
@@ -39,30 +39,7 @@ class Turn:
 
 
 class SequentialState(DualState):
-    """The sum of all visits, through w, and where in the data the next one is.
-
-    Attributes
-    ----------
-    scale : float
-        s: w is what the prior has and this times S.
-    share : float
-        sigma, of the dual point that was last appraised.
-    late : ndarray
-        The sum of all moves of S, each times the number of visits before it.
-    sums : ndarray
-        L; C_i times the hinges as seen in this pass; how many of its visits moved w.
-    n : int
-        Blocks with weight; 0 while it is not known.
-    visits, first : int
-        Visits so far, and before this pass.
-    passes : int
-        How often each block may have been visited: passes begun, and 1 where blocks do not come
-        again.
-    group : int
-        The count of visits up to which s stands still.
-    seed, number, done : int
-        Of the order of this pass; parts that it is through with; visits in the part at hand.
-    """
+    """The sum of all visits, through w, and where in the data the next one is."""
 
     follows = False
 
@@ -70,18 +47,25 @@ class SequentialState(DualState):
         self.problem = problem
         self.w = w
         self.rng = rng
-        self.late = aligned_zeros(len(w), np.float64)
+        self.late = aligned_zeros(
+            len(w), np.float64
+        )  # all moves of S, times the visits before each
         self.average = aligned_zeros(len(w), np.float64)
         self.averaging = True
         self.scratch = np.zeros(0)
+        # L; C_i times the hinges as seen in this pass; how many of its visits moved w.
         self.sums = np.zeros(3)
-        self.scale = 1.0
-        self.share = 0.0
+        self.scale = 1.0  # s: w is what the prior has and this times S
+        self.share = 0.0  # sigma, of the dual point that was last appraised
         self.dual = 0.0
-        self.n = 0
+        self.n = 0  # blocks with weight; 0 while it is not known
         self.radius = math.inf  # of S in the scale of w
-        self.visits = self.first = self.passes = 0
-        self.group = self.seed = self.number = self.done = 0
+        self.visits = self.first = 0  # so far, and before this pass
+        # How often each block may have been visited: passes begun, and 1 where none comes again.
+        self.passes = 0
+        self.group = 0  # the count of visits up to which s stands still
+        # Of the order of this pass; parts that it is through with; visits in the part at hand.
+        self.seed = self.number = self.done = 0
         self.ended = True  # whether a pass is to begin
         self.turn: Turn | None = None
         self.reader: Generator[PartData] | None = None

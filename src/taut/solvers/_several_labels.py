@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeGuard
 
-from taut.binding import CompiledData, PythonData
+from taut.binding import CompiledData, Data, has_oracle
 from taut.errors import InvalidData
 from taut.sampling import Sampler, as_sampler
 
@@ -28,13 +29,12 @@ class SeveralLabels:
         """How many labels to ask a sampler for."""
         return self.n_samples or _SAMPLES
 
-    def sampler_of(self, data: CompiledData | PythonData) -> Sampler:
+    def sampler_of(self, data: Data) -> Sampler:
         """The sampler for data."""
         return as_sampler(self.sampler, data)
 
-    def takes_all(self, data: CompiledData | PythonData) -> bool:
+    def takes_all(self, data: Data) -> TypeGuard[CompiledData]:
         """Whether all labels are sampled, by a step that is exact over them."""
-        if isinstance(data, PythonData) or data.oracles.exact_step is None:
-            return False
-        own = self.sampler == "auto" and data.oracles.sample is not None
-        return self.sampler in ("auto", "all") and self.n_samples is None and not own
+        own = self.sampler == "auto" and data.draws_labels
+        wanted = self.sampler in ("auto", "all") and self.n_samples is None and not own
+        return wanted and has_oracle(data, "exact_step")

@@ -126,18 +126,18 @@ class Solver(ABC, Generic[State]):
     can_be_fed : bool
         Whether it goes on with data that come in later and are gone afterwards, as of
         `partial_fit`.
-    takes_chunks : bool
-        Whether it works on data that are read chunk by chunk.
+    takes : tuple of str
+        What it works on: data as a "whole", in memory, and in "chunks", as they are read.
     """
 
     name: ClassVar[str]
     can_be_fed: ClassVar[bool] = False
-    takes_chunks: ClassVar[bool] = True
+    takes: ClassVar[tuple[str, ...]] = ("whole", "chunks")
     recentring: float | str = 0.0
 
     def check(self, problem: Problem) -> None:
         """Refuse a problem whose data come in a way that this solver does not take."""
-        if not (self.takes_chunks or problem.in_memory):
+        if problem.comes_as not in self.takes:
             raise InvalidData(
                 f"{self.name} needs all data in memory, and these are read part by part: use "
                 "solver='online_cache', or load them if they fit"

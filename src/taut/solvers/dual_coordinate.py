@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from taut.binding import CompiledData, PythonData
-from taut.duals import BlockDual, EnumeratedDual, LabelledDual, PythonDual
+from taut.binding import Data, has_oracle
+from taut.duals import BlockDual, EnumeratedDual, planes_of
 from taut.duals.plane_steps import corrective_steps
 from taut.errors import InvalidData
 from taut.solvers._block_ascent import BlockAscent
@@ -77,12 +77,8 @@ class DualCoordinate(BlockAscent):
                 f"least 1, cached_passes = {self.cached_passes} at least 0"
             )
 
-    def duals_of(
-        self, data: CompiledData | PythonData, weight: np.ndarray, n_jobs: int
-    ) -> BlockDual:
+    def duals_of(self, data: Data, weight: np.ndarray, n_jobs: int) -> BlockDual:
         """The form of dual variables that the oracles allow."""
-        if isinstance(data, PythonData):
-            return PythonDual(data, weight, n_jobs, corrective_steps, self.max_steps)
-        if data.oracles.exact_step is not None:
+        if has_oracle(data, "exact_step"):
             return EnumeratedDual(data, weight, n_jobs)
-        return LabelledDual(data, weight, n_jobs, corrective_steps, self.max_steps)
+        return planes_of(data, weight, n_jobs, corrective_steps, self.max_steps)

@@ -7,8 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from taut.binding import CompiledData, PythonData
-from taut.duals import BatchMarginalDual, BlockDual, LabelledDual, PythonDual
+from taut.binding import CompiledData, Data, has_oracle
+from taut.checks import check_choice
+from taut.duals import BatchMarginalDual, BlockDual, planes_of
 from taut.duals.plane_steps import away_step, corrective_steps, toward_step
 from taut.errors import InvalidData, MissingOracle
 from taut.solvers._block_ascent import BlockAscent
@@ -63,21 +64,15 @@ class FrankWolfe(BlockAscent):
 
     def __post_init__(self) -> None:
         check_update(self.update, self.order)
-        if self.variant not in _VARIANTS:
-            raise InvalidData(f"variant = {self.variant!r}: give one of {sorted(_VARIANTS)}")
+        check_choice("variant", self.variant, sorted(_VARIANTS))
         if self.update == "batch" and self.variant != "plain":
             raise InvalidData(f"update = 'batch' with variant = {self.variant!r}: give 'plain'")
 
-    def duals_of(
-        self, data: CompiledData | PythonData, weight: np.ndarray, n_jobs: int
-    ) -> BlockDual:
+    def duals_of(self, data: Data, weight: np.ndarray, n_jobs: int) -> BlockDual:
         """Planes; means for steps of all blocks together."""
         if self.update == "batch":
             return BatchMarginalDual(with_means(data, self.name), weight, 1, 0.0)
-        step = _VARIANTS[self.variant]
-        if isinstance(data, PythonData):
-            return PythonDual(data, weight, n_jobs, step)
-        return LabelledDual(data, weight, n_jobs, step)
+        return planes_of(data, weight, n_jobs, _VARIANTS[self.variant])
 
 
 def check_update(update: str, order: str) -> None:
@@ -92,9 +87,9 @@ def check_update(update: str, order: str) -> None:
         )
 
 
-def with_means(data: CompiledData | PythonData, solver: str) -> CompiledData:
+def with_means(data: Data, solver: str) -> CompiledData:
     """The data, if their structure has the expectation oracles that a solver needs."""
-    if isinstance(data, CompiledData) and data.oracles.expect is not None:
+    if has_oracle(data, "expect"):
         return data
     raise MissingOracle(
         f"{solver} needs the means of labels, and {type(data.structure).__name__} has no "

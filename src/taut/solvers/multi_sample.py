@@ -7,14 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from taut.binding import CompiledData, PythonData
-from taut.duals import (
-    BlockDual,
-    EnumeratedDual,
-    LabelledDual,
-    MergedDual,
-    PythonDual,
-)
+from taut.binding import Data, has_oracle
+from taut.duals import BlockDual, EnumeratedDual, MergedDual, planes_of
 from taut.duals.plane_steps import sampled_steps
 from taut.solvers._block_ascent import BlockAscent
 from taut.solvers._several_labels import SeveralLabels
@@ -75,27 +69,20 @@ class MultiSample(SeveralLabels, BlockAscent):
     """
 
     name: ClassVar[str] = "multi_sample"
-    takes_chunks: ClassVar[bool] = True
+    takes: ClassVar[tuple[str, ...]] = ("whole", "chunks")
 
     _: KW_ONLY
     shuffle: bool = True
     recentring: float | str = "auto"
 
-    def duals_of(
-        self, data: CompiledData | PythonData, weight: np.ndarray, n_jobs: int
-    ) -> BlockDual:
+    def duals_of(self, data: Data, weight: np.ndarray, n_jobs: int) -> BlockDual:
         """The form of dual variables that the oracles allow."""
         if self.takes_all(data):
-            assert isinstance(data, CompiledData)
             return EnumeratedDual(data, weight, n_jobs)
         sampler, count = self.sampler_of(data), self.n_wanted
-        if isinstance(data, PythonData):
-            return PythonDual(
-                data, weight, n_jobs, sampled_steps, count + 1, sampler=sampler, n_samples=count,
-                merges=True,
-            )  # fmt: skip
-        if data.oracles.expect is not None:
+        if has_oracle(data, "expect"):
             return MergedDual(data, weight, n_jobs, sampler, count)
-        return LabelledDual(
-            data, weight, n_jobs, sampled_steps, count + 1, sampler=sampler, n_samples=count
-        )
+        return planes_of(
+            data, weight, n_jobs, sampled_steps, count + 1, sampler=sampler, n_samples=count,
+            merges=True,
+        )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
-from taut.binding import CompiledData, PythonData
+from taut.binding import Data
 from taut.duals.plane_steps import sampled_steps
 from taut.solvers._sequential import Sequential
 from taut.solvers._sequential_state import SequentialState
@@ -69,9 +69,8 @@ class OnlineMultiSample(SeveralLabels, Sequential):
         """Towards the argmax, then between all labels of the visit."""
         return Step(sampled_steps, max_steps=1 + self.n_wanted)
 
-    def visitor_of(self, data: CompiledData | PythonData, state: SequentialState) -> Visitor:
+    def visitor_of(self, data: Data, state: SequentialState) -> Visitor:
         """What visits blocks with the labels that the sampler finds, or with all of them."""
         if self.takes_all(data):
-            assert isinstance(data, CompiledData)
             return ExactVisitor(data)
         return super().visitor_of(data, state)

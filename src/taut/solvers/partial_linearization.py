@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from taut.binding import CompiledData, PythonData
+from taut.binding import Data
 from taut.duals import BatchMarginalDual, BlockDual, MarginalDual
 from taut.errors import InvalidData
 from taut.solvers._block_ascent import BlockAscent
@@ -79,9 +79,7 @@ class PartialLinearization(BlockAscent):
             )
         check_update(self.update, self.order)
 
-    def duals_of(
-        self, data: CompiledData | PythonData, weight: np.ndarray, n_jobs: int
-    ) -> BlockDual:
+    def duals_of(self, data: Data, weight: np.ndarray, n_jobs: int) -> BlockDual:
         """Means of blocks; planes for single steps at temperature 0, where means are labels."""
         if self.temperature == 0.0:
             return FrankWolfe(update=self.update).duals_of(data, weight, n_jobs)

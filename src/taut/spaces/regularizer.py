@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from taut.data.arrays import LARGEST, as_numbers, check_finite
+from taut.data.arrays import as_numbers, check_finite
 from taut.errors import InvalidData
 from taut.spaces.labels import products_of
 from taut.spaces.quadratic import BoundedQuadratic, Quadratic
 from taut.spaces.scaling import Diagonal, Full
+from taut.storage.stored import LARGEST
 
 _NO_BOUND = -1e300  # below any weight; not infinite: compiled code may assume that no number is
 #: Labels up to which the curvatures of all of them are computed before the first pass.

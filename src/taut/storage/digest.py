@@ -40,18 +40,9 @@ class _Cycle(Exception):
 
 
 def digest_of(*values: Any, code: bool = False) -> bytes:
-    """The digest of values, or refuse them.
+    """The digest of values, or refuse what cannot be read.
 
-    Parameters
-    ----------
-    *values : object
-    code : bool, default=False
-        Whether objects enter with the code of their classes.
-
-    Raises
-    ------
-    InvalidData
-        Part of a value cannot be read.
+    With `code`, objects enter with the code of their classes.
 
     Examples
     --------
@@ -69,12 +60,8 @@ def digest_of(*values: Any, code: bool = False) -> bytes:
 class Digest:
     """A digest of values that are added one after the other.
 
-    Attributes
-    ----------
-    opaque : str or None
-        The type of an object that could not be read; only its type is in the digest.
-    of_users : bool
-        Whether there is an object whose class is neither taut's nor a library's.
+    `opaque` is the type of an object that could not be read; only its type is in the digest.
+    `of_users` tells whether there is an object whose class is neither taut's nor a library's.
     """
 
     def __init__(self, *, code: bool = False) -> None:

@@ -30,8 +30,6 @@ try:
 except ImportError:  # not a Unix system
     fcntl = None
 
-__all__ = ["decode_label", "decode_nested", "encode_label", "encode_nested", "read", "write"]
-
 FORMAT = "taut"
 VERSION = 1
 #: What reading a file that lies may raise.
@@ -51,30 +49,12 @@ _DTYPES = {"bool": "BOOL"} | {
 def write(
     path: str | os.PathLike[str], kind: str, tensors: dict[str, np.ndarray], meta: dict[str, Any]
 ) -> None:
-    """Write tensors and JSON metadata to one file, atomically.
+    """Write tensors and JSON metadata to one file, atomically; a link is followed.
 
     The file appears complete or not at all, and a file already at `path` stays intact on failure.
-    Equal content gives equal bytes.
-
-    Parameters
-    ----------
-    path : path-like
-        Where to write; a link is followed.
-    kind : str
-        What the file holds, e.g. ``"model"`` or ``"checkpoint"``; `read` asks for the same.
-    tensors : dict of str to ndarray
-        Boolean, integer or float arrays of any shape and memory order.
-    meta : dict
-        Anything that JSON can hold; NaN and infinity are refused.
-
-    Raises
-    ------
-    InvalidData
-        A tensor or `meta` cannot be stored.
-    MissingFolder
-        There is no folder to write to.
-    OSError
-        The file cannot be written.
+    Equal content gives equal bytes. `kind` says what the file holds, e.g. ``"model"``, and `read`
+    asks for the same. Tensors are boolean, integer or float arrays of any shape and memory order.
+    NaN and infinity in `meta` are refused.
 
     Examples
     --------
@@ -109,25 +89,10 @@ def write(
 
 
 def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Read what `write` wrote, or refuse.
+    """Read the tensors and the metadata that `write` wrote.
 
-    Parameters
-    ----------
-    path : path-like
-    kind : str
-        What the file must hold.
-
-    Returns
-    -------
-    tensors : dict of str to ndarray
-    meta : dict
-
-    Raises
-    ------
-    FileNotFoundError
-        There is nothing at `path`.
-    InvalidFile
-        The file is empty, truncated, damaged, foreign, of another kind or from a newer version.
+    A file that is empty, truncated, damaged, foreign, of another kind or from a newer version is
+    refused as `InvalidFile`.
 
     Examples
     --------
@@ -174,20 +139,8 @@ def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, np.ndarray]
 def encode_label(value: Any) -> Any:
     """Turn a label into a JSON value from which `decode_label` restores it exactly.
 
-    Parameters
-    ----------
-    value : str, int, bool, float, None, numpy scalar or (nested) tuple of these
-        Numpy scalars become their Python value.
-
-    Returns
-    -------
-    object
-        A value for `json.dumps`.
-
-    Raises
-    ------
-    InvalidType
-        The label is of another type.
+    Labels are str, int, bool, float, None or (nested) tuples of these; numpy scalars become their
+    Python value, and others are refused.
 
     Examples
     --------
@@ -212,27 +165,7 @@ def encode_label(value: Any) -> Any:
 
 
 def decode_label(value: Any) -> Any:
-    """Restore a label from what `encode_label` made of it.
-
-    Parameters
-    ----------
-    value : object
-        A JSON value.
-
-    Returns
-    -------
-    str, int, bool, float, None or tuple
-
-    Raises
-    ------
-    InvalidFile
-        `encode_label` cannot have made this value.
-
-    Examples
-    --------
-    >>> decode_label({"tuple": [1, {"tuple": []}]})
-    (1, ())
-    """
+    """Restore a label from what `encode_label` made of it; other values are refused."""
     match value:
         case {"tuple": list(items), **rest} if not rest:
             return tuple(decode_label(item) for item in items)
@@ -327,17 +260,22 @@ def _check_header(path: str | os.PathLike[str], kind: str, header: dict[str, str
     version = header.get("version", "")
     if not re.fullmatch("[1-9][0-9]{0,8}", version):
         _refuse(path, f"has the unknown version {version!r:.50}", "save it again with taut")
-    if int(version) > VERSION:
-        _refuse(
-            path,
-            f"has version {version}, and this taut reads up to {VERSION}",
-            "upgrade taut: pip install -U taut",
-        )
+    refuse_newer(path, int(version), VERSION)
     if header.get("kind") != kind:
         _refuse(path, f"holds a {header.get('kind')}, not a {kind}", f"pass a {kind} file")
     if "meta" not in header:
         _refuse(path, "has no metadata", "save it again with taut")
     return header["meta"]
+
+
+def refuse_newer(path: str | os.PathLike[str], version: int, known: int) -> None:
+    """Refuse what a later version of the library has written."""
+    if version > known:
+        _refuse(
+            path,
+            f"has version {version}, and this taut reads up to {known}",
+            "upgrade taut: pip install -U taut",
+        )
 
 
 def _refuse(path: str | os.PathLike[str], fault: str, remedy: str) -> NoReturn:
@@ -354,11 +292,6 @@ def locked(path: Path, kind: str, remedy: str) -> Iterator[None]:
 
     The system lets go of it when the process ends, however it ends. Where the system or the folder
     has no locks, nobody is kept away.
-
-    Raises
-    ------
-    InvalidFile
-        Another run has the lock.
     """
     name = path.with_name(f"{path.name}.lock")
     lock = _lock_at(name)
@@ -426,14 +359,9 @@ def _is_at(descriptor: int, path: Path) -> bool:
 def temporary_for(path: Path, make: Callable[[Path], object]) -> Iterator[Path]:
     """A file or folder next to `path` in which to write what shall appear there as a whole.
 
-    It is locked while this process works on it, and removed if that fails. What processes that were
-    killed have left is not locked any more, and is removed first.
-
-    Parameters
-    ----------
-    path : Path
-    make : callable
-        Makes an empty file or folder at the path that it is given.
+    `make` makes an empty one at the path that it is given. It is locked while this process works on
+    it, and removed if that fails. What processes that were killed have left is not locked any more,
+    and is removed first.
     """
     _remove_left(path)
     temporary, lock = _new_temporary(path, make)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Iterator
 
@@ -19,7 +20,23 @@ from taut.structures._sample_laws import check_sample
 from taut.structures._step_laws import check_exact_step
 from taut.structures.base import Blocks, CompiledStructure, Operations
 
+_LABEL = "its label, which has {0} integers"
 _SOME = 16  # labels among which laws of pairs are tested
+
+
+@functools.cache
+def _calling(name):
+    """What builds the kernel that calls one of the operations, and does no more."""
+
+    def make(operations):
+        operation = getattr(operations, name)
+
+        def call(*arguments):
+            return operation(*arguments)
+
+        return call
+
+    return make
 
 
 def _statistics(operations):
@@ -36,15 +53,6 @@ def _statistics(operations):
     return statistics
 
 
-def _argmax(operations):
-    argmax = operations.argmax
-
-    def run(data, i, work, loss_weight, found, value):
-        value[0] = argmax(data, i, work, loss_weight, found)
-
-    return run
-
-
 def _scores(operations):
     score = score_of(operations)
 
@@ -53,24 +61,6 @@ def _scores(operations):
             out[q] = score(data, i, work, labels[q])
 
     return scores
-
-
-def _loss(operations):
-    loss = operations.loss
-
-    def loss_of(data, i, label, out):
-        out[0] = loss(data, i, label)
-
-    return loss_of
-
-
-def _complete(operations):
-    complete = operations.complete
-
-    def run(data, i, work, label):
-        complete(data, i, work, label)
-
-    return run
 
 
 def _products(operations):
@@ -84,19 +74,11 @@ def _products(operations):
 
 
 class CompiledExample(Example):
-    """One block.
+    """One block, encoded with truths.
 
-    Parameters
-    ----------
-    structure, i, candidates
-        As of all examples.
-    blocks : Blocks
-        Encoded with truths.
-    digests : dict, optional
-        Of the data, by names of arrays, for a thorough test: whether they change, and inner
-        products.
-    blank : Blocks, optional
-        The same blocks encoded without truths, which `complete` sees.
+    For a thorough test `digests` are those of the data, by names of arrays: whether they change is
+    looked at then, and inner products. `blank` are the same blocks encoded without truths, which
+    `complete` sees.
     """
 
     features_name = "parts"
@@ -129,6 +111,10 @@ class CompiledExample(Example):
     def kernel(self, make):
         """The loop that `make` builds around the oracles and the functions of the space."""
         return specialise(make, self.operations, self.structure.allocates)
+
+    def call(self, name, *arguments):
+        """What one of the operations returns."""
+        return self.kernel(_calling(name))(*arguments)
 
     def name(self, label):
         return str(label.tolist())
@@ -216,24 +202,17 @@ class CompiledExample(Example):
 
     def loss(self, label):
         label = np.ascontiguousarray(label, dtype=np.int32)
-        out = np.empty(1)
-        self.kernel(_loss)(self.blocks.data, self.i, label, out)
-        return float(out[0])
+        return float(self.call("loss", self.blocks.data, self.i, label))
 
     def argmax(self, w, with_loss):
         found = Guarded(len(self.truth), np.int32)
-        before, value = self.pull(w), np.empty(1)
-        self.kernel(_argmax)(
-            self.blocks.data, self.i, self.work.array, float(with_loss), found.array, value
+        before = self.pull(w)
+        value = self.call(
+            "argmax", self.blocks.data, self.i, self.work.array, float(with_loss), found.array
         )
-        if found.broken:
-            self.fail(
-                "argmax",
-                f"it writes outside its label, which has {len(self.truth)} integers",
-                "write one integer for each of the truth's",
-            )
+        self.check_within(found, "argmax", _LABEL, "write one integer for each of the truth's")
         self.check_work("argmax", before)
-        return found.array, float(value[0]), 0.0
+        return found.array, float(value), 0.0
 
     def complete(self, w):
         if self.blank is None:
@@ -242,14 +221,9 @@ class CompiledExample(Example):
         label.array[:] = self.truth
         blank = self.blank
         blank.pull(w)
-        blank.kernel(_complete)(blank.blocks.data, self.i, blank.work.array, label.array)
+        blank.call("complete", blank.blocks.data, self.i, blank.work.array, label.array)
         blank.check_work("complete")
-        if label.broken:
-            self.fail(
-                "complete",
-                f"it writes outside its label, which has {len(self.truth)} integers",
-                "write the latent part of the truth",
-            )
+        self.check_within(label, "complete", _LABEL, "write the latent part of the truth")
         return label.array
 
     def completed_features(self, label):
@@ -257,14 +231,17 @@ class CompiledExample(Example):
         assert self.blank is not None
         return self.blank.features(label)
 
+    def check_within(self, guarded: Guarded, method: str, what: str, remedy: str) -> None:
+        """Nothing is written outside an array; `what` it is may speak of its length, {0}."""
+        if guarded.broken:
+            self.fail(method, f"it writes outside {what.format(len(guarded.array))}", remedy)
+
     def check_work(self, method: str, before: np.ndarray | None = None) -> None:
         """Nothing is written outside `work`, and potentials are what they were before."""
-        if self.work.broken:
-            self.fail(
-                method,
-                f"it writes outside work, whose length is {self.blocks.work_size}",
-                "correct work_size in encode, or the indices",
-            )
+        self.check_within(
+            self.work, method, "work, whose length is {0}",
+            "correct work_size in encode, or the indices",
+        )  # fmt: skip
         if before is None:
             return
         after = self.work.array[: len(before)]

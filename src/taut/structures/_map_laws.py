@@ -12,35 +12,15 @@ _SOME = 64  # potentials that are looked at one by one
 _FILLS = 3.0, -5.0  # of arrays that are then written to
 
 
-def _pull(operations):
-    pull = operations.pull
-
-    def run(space, i, w, theta):
-        pull(space, i, w, theta)
-
-    return run
-
-
-def _push(operations):
-    push, n_all = operations.push, operations.n_all
-
-    def run(space, i, statistics, w):
-        push(space, i, statistics, n_all(space, i, statistics), 0.0, w)
-
-    return run
-
-
 def pulled(example: Any, w: np.ndarray, fill: float = 0.0) -> np.ndarray:
     """The potentials at weights in the form that compiled code sees."""
     theta, given = Guarded(example.map.n_potentials), w.copy()
     theta.array[:] = fill
-    example.kernel(_pull)(example.space, example.i, given, theta.array)
-    if theta.broken:
-        example.fail(
-            "pull",
-            f"it writes outside the potentials, of which there are {example.map.n_potentials}",
-            "correct n_potentials of OwnFeatures, or the indices",
-        )
+    example.call("pull", example.space, example.i, given, theta.array)
+    example.check_within(
+        theta, "pull", "the potentials, of which there are {0}",
+        "correct n_potentials of OwnFeatures, or the indices",
+    )  # fmt: skip
     if not np.array_equal(given, w, equal_nan=True):
         example.fail("pull", "it modifies w", "write to work only")
     return theta.array
@@ -57,13 +37,11 @@ def push(example: Any, statistics: np.ndarray, start: float = 0.0) -> np.ndarray
     """What pushing statistics adds to weights, in the form that compiled code sees."""
     w, given = Guarded(example.map.size), statistics.copy()
     w.array[:] = start
-    example.kernel(_push)(example.space, example.i, given, w.array)
-    if w.broken:
-        example.fail(
-            "push",
-            f"it writes outside w, whose length is {example.map.size}",
-            "correct n_features of OwnFeatures, or the indices",
-        )
+    size = example.call("n_all", example.space, example.i, given)
+    example.call("push", example.space, example.i, given, size, 0.0, w.array)
+    example.check_within(
+        w, "push", "w, whose length is {0}", "correct n_features of OwnFeatures, or the indices"
+    )
     if not np.array_equal(given, statistics, equal_nan=True):
         example.fail("push", "it modifies the statistics", "write to w only")
     return w.array - start

@@ -12,41 +12,8 @@ from taut.structures.base import EXPECTATION
 
 _TEMPERATURES = (1e-3, 0.3, 1e3)
 _OLD = 77.0  # in arrays that are to be written
-
-
-def _expect(operations):
-    expect, normalise = operations.expect, operations.normalise
-
-    def run(data, i, work, temperature, loss_weight, base, mean, again, out):
-        """The mean, and what normalising makes of it."""
-        out[0] = expect(data, i, work, temperature, loss_weight, base, mean)
-        for p in range(mean.shape[0]):
-            again[p] = mean[p]
-        normalise(data, i, again)
-
-    return run
-
-
-def _means_of(operations):
-    mean_of = operations.mean_of
-
-    def means_of(data, i, labels, out):
-        for q in range(labels.shape[0]):
-            mean_of(data, i, labels[q], out[q])
-
-    return means_of
-
-
-def _spread(operations):
-    spread, mean_loss, n_all = operations.spread, operations.mean_loss, operations.n_all
-
-    def run(space, data, i, mean, statistics, loss):
-        """Statistics and the expected loss; how many statistics there are."""
-        spread(data, i, mean, statistics)
-        loss[0] = mean_loss(data, i, mean)
-        return n_all(space, i, statistics)
-
-    return run
+_MEAN = "a mean, which has {0} numbers", "correct mean_offsets in encode, or the indices"
+_STATISTICS = "the statistics, which has {0} numbers", "correct n_potentials, or the indices"
 
 
 def check_means(
@@ -72,40 +39,27 @@ def _check_complete(example: Any) -> None:
 def _means(example: Any, labels: np.ndarray, size: int) -> np.ndarray:
     """The mean of each label."""
     out = np.empty((len(labels), size))
-    for q, row in enumerate(out):
+    for label, row in zip(labels, out, strict=True):
         mean = Guarded(size)
         mean.array[:] = _OLD
-        example.kernel(_means_of)(
-            example.blocks.data, example.i, labels[q : q + 1], mean.array[None]
-        )
-        if mean.broken:
-            _outside(example, "mean_of", "a mean", size, "mean_offsets in encode")
+        example.call("mean_of", example.blocks.data, example.i, label, mean.array)
+        example.check_within(mean, "mean_of", *_MEAN)
         row[:] = mean.array
     return out
-
-
-def _outside(example: Any, method: str, what: str, size: int, source: str) -> None:
-    example.fail(
-        method,
-        f"it writes outside {what}, which has {size} numbers",
-        f"correct {source}, or the indices",
-    )
 
 
 def _spreads(example: Any, mean: np.ndarray) -> tuple[np.ndarray, float]:
     """The statistics of a mean, and its loss."""
     statistics, given = Guarded(example.map.n_potentials), mean.copy()
     statistics.array[:] = _OLD
-    loss = np.empty(1)
-    size = example.kernel(_spread)(
-        example.space, example.blocks.data, example.i, given, statistics.array, loss
-    )
-    if statistics.broken:
-        _outside(example, "spread", "the statistics", len(statistics.array), "n_potentials")
+    example.call("spread", example.blocks.data, example.i, given, statistics.array)
+    loss = example.call("mean_loss", example.blocks.data, example.i, given)
+    example.check_within(statistics, "spread", *_STATISTICS)
     if not np.array_equal(given, mean):
         example.fail("spread or mean_loss", "the mean is modified", "write to the statistics only")
+    size = example.call("n_all", example.space, example.i, statistics.array)
     statistics.array[size:] = 0.0  # which are not read
-    return statistics.array, float(loss[0])
+    return statistics.array, float(loss)
 
 
 def _check_linear(example: Any, some: np.ndarray, size: int, rng: np.random.Generator) -> None:
@@ -149,16 +103,17 @@ def _check_expect(
     for point, loss_weight, heat, based in steps:
         if not based:
             base, known = np.empty(0), np.zeros(len(labels))
-        mean, again, out = Guarded(size), Guarded(size), np.empty(1)
+        mean, again = Guarded(size), Guarded(size)
         before = example.pull(point)
-        example.kernel(_expect)(
-            example.blocks.data, example.i, example.work.array, heat, loss_weight, base, mean.array,
-            again.array, out,
+        found = example.call(
+            "expect", example.blocks.data, example.i, example.work.array, heat, loss_weight, base,
+            mean.array,
         )  # fmt: skip
+        again.array[:] = mean.array
+        example.call("normalise", example.blocks.data, example.i, again.array)
         example.check_work("expect", before)
-        found = float(out[0])
-        if mean.broken or again.broken:
-            _outside(example, "expect or normalise", "a mean", size, "mean_offsets in encode")
+        for written in (mean, again):
+            example.check_within(written, "expect or normalise", *_MEAN)
         values = known + (phi @ point + loss_weight * losses) / heat
         value, p = heat * logsumexp(values), np.exp(values - logsumexp(values))
         error = np.abs(mean.array - p @ means).max()

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from taut.checks import check_choice
 from taut.data.labels import as_label_sequences
 from taut.errors import InvalidData
 from taut.structures.base import as_codes
@@ -42,22 +43,10 @@ _TIES: dict[str, Callable[[int], np.ndarray]] = {
 
 
 def tie_table(n_labels: int, pairwise: str) -> tuple[np.ndarray, int]:
-    """Which weight each pair of labels has.
+    """Which weight each pair of labels has, and how many different ones there are.
 
-    Parameters
-    ----------
-    n_labels : int
-        K, at least 2.
-    pairwise : {"full", "symmetric", "potts"}
-        A weight for each ordered pair of labels, as the edge is given; for each unordered pair; or
-        one for all pairs of equal labels and none for the others.
-
-    Returns
-    -------
-    tie : ndarray of int32, shape (K, K)
-        tie[label of u, label of v] for an edge (u, v), -1 where there is no weight.
-    n_weights : int
-        How many different weights there are: G.
+    A weight for each ordered pair of labels, as the edge is given ("full"); for each unordered pair
+    ("symmetric"); or one for all pairs of equal labels and none, -1, for the others ("potts").
 
     Examples
     --------
@@ -68,8 +57,7 @@ def tie_table(n_labels: int, pairwise: str) -> tuple[np.ndarray, int]:
     (array([[ 0, -1],
            [-1,  0]], dtype=int32), 1)
     """
-    if pairwise not in _TIES:
-        raise InvalidData(f"pairwise = {pairwise!r}: give one of {sorted(_TIES)}")
+    check_choice("pairwise", pairwise, sorted(_TIES))
     if n_labels < 2:
         raise InvalidData(f"n_labels = {n_labels!r}: a node has one of at least 2 labels")
     tie = _TIES[pairwise](n_labels).astype(np.int32)

@@ -10,7 +10,8 @@ import numpy as np
 from taut.errors import InvalidData
 from taut.structures._examples import Candidates, Example, same
 from taut.structures._sample_laws import check_plain_sample
-from taut.structures.base import Structure, bounded_argmax, loss_of
+from taut.structures.abilities import ability, bounded_argmax, loss_of
+from taut.structures.base import Structure
 
 
 class PlainExample(Example):
@@ -33,7 +34,7 @@ class PlainExample(Example):
 
     def enumerate_labels(self, n_features, rng):
         if self.candidates is None:
-            listed = getattr(self.structure, "labels", None)
+            listed = ability(self.structure, "labels")
             found = self.found(n_features, rng) if listed is None else listed(self.x)
             self.labels = [self.truth, *found]
         elif callable(self.candidates):
@@ -56,13 +57,13 @@ class PlainExample(Example):
         return label, None, error
 
     def complete(self, w):
-        complete = getattr(self.structure, "complete", None)
+        complete = ability(self.structure, "complete")
         return complete and complete(self.x, self.truth, w)
 
     def check_more(self, weights, scores, sizes, rng):
-        if hasattr(self.structure, "sample"):
+        if ability(self.structure, "sample"):
             check_plain_sample(self, weights)
-        labels = getattr(self.structure, "labels", None)
+        labels = ability(self.structure, "labels")
         listed = [] if labels is None else list(labels(self.x))
         if 0 < len(listed) <= self.most_listed:
             self._check_listed(weights, [self.truth, *listed])

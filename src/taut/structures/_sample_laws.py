@@ -12,15 +12,6 @@ _COUNTS = (1, 2, 5)
 _SEEDS = (1, 2)
 
 
-def _sample(operations):
-    sample = operations.sample
-
-    def run(data, i, work, seed, found, count):
-        count[0] = sample(data, i, work, 1.0, seed, found)
-
-    return run
-
-
 def check_sample(example: Any, weights: np.ndarray) -> None:
     """Test an example of a compiled structure that has `sample`."""
     for w in weights:
@@ -42,11 +33,9 @@ def _run(example: Any, w: np.ndarray, count: int, seed: int) -> np.ndarray:
     guard = Guarded(count * len(example.truth), np.int32)
     found = guard.array.reshape(count, len(example.truth))
     found[:] = example.truth
-    counted = np.zeros(1, dtype=np.int64)
-    example.kernel(_sample)(
-        example.blocks.data, example.i, example.work.array, seed, found, counted
+    number = int(
+        example.call("sample", example.blocks.data, example.i, example.work.array, 1.0, seed, found)
     )
-    number = int(counted[0])
     example.check_work("sample", before)
     if guard.broken:
         example.fail(

@@ -6,6 +6,7 @@ import inspect
 from typing import Any
 
 from taut.errors import InvalidStructure
+from taut.structures.abilities import ability
 from taut.structures.base import Structure
 
 #: How each method is written, and the arguments of its calls.
@@ -26,10 +27,10 @@ def check_signatures(structure: Any) -> None:
 
     Else a `TypeError` would come out of the library's own code, and say nothing of what to write.
     """
-    inner = getattr(structure, "structure", None)  # of a wrapper, such as `SlackRescaled`
+    inner = ability(structure, "structure")
     if isinstance(inner, Structure):
         check_signatures(inner)
-    predicts = getattr(structure, "scores_predict", True)
+    predicts = ability(structure, "scores_predict")
     for name, (wanted, calls) in _CALLS.items():
         method = getattr(structure, name, None)
         if not callable(method):

@@ -14,16 +14,6 @@ _REMEDY = (
 )
 
 
-def _exact_step(operations):
-    exact_step, square = operations.exact_step, operations.square
-
-    def step(space, data, i, work, weight, stiffness, alpha, statistics):
-        length = square(space, i)
-        return exact_step(data, i, work, length, weight, stiffness, alpha, statistics)
-
-    return step
-
-
 def check_exact_step(
     example: Any, w: np.ndarray, statistics: Guarded, rng: np.random.Generator
 ) -> None:
@@ -52,8 +42,9 @@ def check_exact_step(
     alpha = guard.array
     alpha[:] = before[:n_labels]
     example.pull(w)
-    gap, loss_change, length = example.kernel(_exact_step)(
-        example.space, example.blocks.data, example.i, example.work.array, weight, stiffness, alpha,
+    gap, loss_change, length = example.call(
+        "exact_step", example.blocks.data, example.i, example.work.array,
+        example.call("square", example.space, example.i), weight, stiffness, alpha,
         statistics.array,
     )  # fmt: skip
     example.check_work("exact_step")

@@ -10,7 +10,6 @@ that Numba compiles; labels are then rows of int32. Both are told apart by what 
 
 from __future__ import annotations
 
-import inspect
 from abc import ABC, abstractmethod
 from collections import namedtuple
 from collections.abc import Callable, Sequence
@@ -99,34 +98,6 @@ class Structure(ABC):
         given. By default the label is that of `argmax`, and nothing lies above it.
         """
         return self.argmax(x, w, truth), 0.0
-
-
-def bounded_argmax(structure: Any, x: Any, w: np.ndarray, *truth: Any) -> tuple[Any, float]:
-    """`Structure.bounded_argmax`, also of what has the three methods and inherits nothing."""
-    oracle = getattr(structure, "bounded_argmax", None)
-    return (structure.argmax(x, w, *truth), 0.0) if oracle is None else oracle(x, w, *truth)
-
-
-def loss_of(structure: Any) -> Callable[[Any, Any, Any], float]:
-    """`Structure.loss` as a function of x, truth and label, whether it asks for x or not."""
-    loss = structure.loss
-    if "x" in inspect.signature(loss).parameters:
-        return lambda x, truth, label: loss(truth, label, x=x)
-    return lambda x, truth, label: loss(truth, label)
-
-
-def is_exact(structure: Any) -> bool:
-    """Whether a plain structure's argmax has no error to state."""
-    oracle = getattr(type(structure), "bounded_argmax", None)
-    return oracle is None or oracle is Structure.bounded_argmax
-
-
-def is_users(structure: Any) -> bool:
-    """Whether a structure, or the one that a wrapper of this library holds, is a user's own."""
-    if type(structure).__module__.partition(".")[0] != "taut":
-        return True
-    inner = getattr(structure, "structure", None)
-    return inner is not None and is_users(inner)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from taut.structures._compiled_examples import CompiledExample, digests_of
 from taut.structures._examples import PRECISION, Candidates, Example
 from taut.structures._plain_examples import PlainExample
 from taut.structures._signatures import check_signatures
+from taut.structures.abilities import ability
 from taut.structures.base import CompiledStructure, Structure
 
 
@@ -95,7 +96,7 @@ def check_laws(examples: Iterable[Example], n_weights: int, rng: np.random.Gener
         example.check_features(weights, scores, sizes, rng)
         for w, score, size in zip(weights, scores, sizes, strict=True):
             _check_argmax(example, w, score + losses, size + losses, with_loss=True)
-            if getattr(example.structure, "scores_predict", True):
+            if ability(example.structure, "scores_predict"):
                 _check_argmax(example, w, score, size, with_loss=False)
         for w in weights:
             _check_complete(example, w)
@@ -140,7 +141,7 @@ def _losses(example: Example) -> np.ndarray:
         example.fail(
             "loss", f"the truth {example.name(example.truth)} costs {losses[0]:g}", "return 0"
         )
-    least = -np.finfo(float).max if getattr(example.structure, "signed_losses", False) else 0.0
+    least = -np.finfo(float).max if ability(example.structure, "signed_losses") else 0.0
     for label, loss in zip(example.labels, losses, strict=True):
         if not least <= loss < np.inf:
             example.fail(

@@ -24,13 +24,8 @@ from taut.compiled.label_rows import Listed, listed_labels
 from taut.errors import InvalidStructure
 from taut.spaces.linear import OwnMap
 from taut.spaces.parts import Gather, Times
-from taut.structures.base import (
-    Blocks,
-    CompiledStructure,
-    Oracles,
-    Structure,
-    loss_of,
-)
+from taut.structures.abilities import ability, loss_of
+from taut.structures.base import Blocks, CompiledStructure, Oracles, Structure
 
 
 class SlackRescaled:
@@ -81,7 +76,7 @@ class RescaledPlain(SlackRescaled, Structure):
 
     def __init__(self, structure: Structure) -> None:
         super().__init__(structure)
-        if not hasattr(structure, "labels"):
+        if ability(structure, "labels") is None:
             raise InvalidStructure(
                 f"{type(structure).__name__} has no labels(x), and slack rescaling needs all "
                 "labels of an example: write it, or rescale margins, without SlackRescaled"

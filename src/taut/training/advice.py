@@ -28,16 +28,8 @@ def advice(
 ) -> str:
     """What to change so that the same fit reaches `tol`, as the end of a sentence.
 
-    Parameters
-    ----------
-    status : Status
-        Why the run ended; there is nothing to say unless a limit was the reason.
-    history : History
-    tol : float
-    curvature : callable
-        Returns the mean of C_i |psi_i|^2.
-    X : object
-        The data; their columns are measured where they are a matrix.
+    There is nothing to say unless a limit was the reason of its end. `curvature` returns the mean
+    of C_i |psi_i|^2; the columns of X are measured where it is a matrix.
     """
     if status not in _LIMITS:
         return ""

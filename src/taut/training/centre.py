@@ -30,18 +30,12 @@ from taut.training import tuning
 
 
 class MovingCentre:
-    """The centre z with its strength kappa; `stiffness` is 1 + kappa.
-
-    Attributes
-    ----------
-    U : ndarray
-        The dual vector as of the last `survey`.
-    """
+    """The centre z with its strength kappa; `stiffness` is 1 + kappa."""
 
     def __init__(self, w: np.ndarray, quadratic: Quadratic) -> None:
         self.quadratic = quadratic
         self.z = np.zeros(len(w), dtype=w.dtype)
-        self.U = np.zeros(len(w), dtype=w.dtype)
+        self.U = np.zeros(len(w), dtype=w.dtype)  # the dual vector as of the last survey
         self.kappa = 0.0
         self.wanted = 0.0  # kappa as the rule has it, worthwhile or not
         self.limit = math.inf

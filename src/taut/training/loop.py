@@ -17,26 +17,14 @@ from taut.console.interrupts import catch_interrupt
 from taut.engines.naming import Arrays
 from taut.errors import CrossedBounds, InvalidData
 from taut.problem import Belonging, Problem
-from taut.result import (
-    OVER_RETURNED,
-    THE_OBJECTIVE,
-    Certificate,
-    DualPoint,
-    History,
-    Record,
-    Result,
-    Status,
-    nothing_proved,
-    peak_memory,
-    relative,
-)
+from taut.result import DualPoint, History, Record, Result, Status, relative
 from taut.solvers import Solver
 from taut.solvers.base import Candidate, PassEvent, PassReport
 from taut.storage.stored import require
 from taut.training import tuning
-from taut.training.advice import advice
 from taut.training.centre import MovingCentre
 from taut.training.checkpoint import CheckpointFile
+from taut.training.outcome import certificate_of
 from taut.training.snapshots import check_vectors, resume, snapshot_of
 
 Callback = Callable[[Record], object]
@@ -423,30 +411,7 @@ class Run:
 
     def result(self, status: Status) -> Result:
         """What the caller gets."""
-        # Within rounding the two may cross.
-        primal, dual = self.best_primal, min(self.best_dual, self.best_primal)
-        X = getattr(self.problem, "X", None)
-        what_to_do = advice(status, self.history, self.tol, self.state.curvature, X)
-        message = status.value.format(
-            relative_gap=relative(primal, dual, self.rounding), tol=self.tol,
-            passes=self.iteration, seconds=self.seconds, rounding=self.relative_rounding,
-            advice=what_to_do,
-        )  # fmt: skip
-        message += nothing_proved(primal, dual)
-        of = getattr(self.problem.structure, "certifies", THE_OBJECTIVE)
-        doubt = "" if self.findings.doubt is None else f"{self.findings.doubt}."
-        if doubt:
-            of += OVER_RETURNED
-        if of != THE_OBJECTIVE:
-            message += f" The bounds are those of {of}."
-        if doubt:
-            message += f" {doubt}"
-        certificate = Certificate(
-            primal, dual, self.penalty, self.problem.repeatable, status, message, self.oracle_calls,
-            self.iteration, self.seconds, peak_memory(), of, self.rounding,
-            compile_seconds() - self.compiled, doubt,
-        )  # fmt: skip
-        _log.info("%s primal %.6g, dual %.6g", message, primal, dual)
+        certificate, what_to_do = certificate_of(self, status)
         assert self.best_w is not None
         return Result(
             self.problem.weights(self.best_w), certificate, self.history, self.read_state,

@@ -39,14 +39,8 @@ class Vector(NamedTuple):
 class Cuts:
     """Planes with their Gram matrix, and a feasible dual point over them.
 
-    Attributes
-    ----------
-    psi : list of Vector
-    loss, coef : ndarray of shape (n_planes,)
-        Their losses and their weights, which are >= 0 and sum to at most 1.
-    idle : ndarray of int64, shape (n_planes,)
-        For how many solutions in a row a plane has had no weight.
-    gram : ndarray of shape (n_planes, n_planes)
+    The weights `coef` of the planes are >= 0 and sum to at most 1. `idle` counts for how many
+    solutions in a row a plane has had none.
     """
 
     def __init__(self, quadratic: Quadratic) -> None:

@@ -225,7 +225,7 @@ class HardNegatives(Solver[MiningState]):
     """
 
     name: ClassVar[str] = "hard_negatives"
-    takes_chunks: ClassVar[bool] = False
+    takes: ClassVar[tuple[str, ...]] = ("whole",)
 
     inner_gap: float = 0.01
     max_rounds: int = 300

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from taut.binding import CompiledData, PythonData
-from taut.duals import BlockDual, LabelledDual, PythonDual
+from taut.binding import Data
+from taut.duals import BlockDual, planes_of
 from taut.duals.plane_steps import corrective_steps
 from taut.engines.part import Sweep
 from taut.engines.serial import Serial
@@ -77,13 +77,9 @@ class NSlack(BlockAscent):
                 "least 1"
             )
 
-    def duals_of(
-        self, data: CompiledData | PythonData, weight: np.ndarray, n_jobs: int
-    ) -> BlockDual:
+    def duals_of(self, data: Data, weight: np.ndarray, n_jobs: int) -> BlockDual:
         """Planes, which the oracle adds to and sweeps move weight between."""
-        if isinstance(data, PythonData):
-            return PythonDual(data, weight, n_jobs, corrective_steps, _STEPS, oracle_steps=0)
-        return LabelledDual(data, weight, n_jobs, corrective_steps, _STEPS, oracle_steps=0)
+        return planes_of(data, weight, n_jobs, corrective_steps, _STEPS, oracle_steps=0)
 
     def pass_(
         self, problem: Problem, state: Serial, stiffness: float, keep_going: KeepGoing

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from taut.binding import CompiledData, PythonData
+from taut.binding import Data
 from taut.compiled.jit import kernel
 from taut.duals.planes import N_PLANES
 from taut.errors import InvalidData
@@ -104,13 +104,13 @@ class Perceptron(Sequential):
         """All weight to the prediction, if it is wrong."""
         return Step(mistake_step, uses_gram=False)
 
-    def sampler_of(self, data: CompiledData | PythonData) -> Sampler:
+    def sampler_of(self, data: Data) -> Sampler:
         """What is predicted, whatever its loss."""
         return Prediction()
 
     def init(self, problem: Problem, rng: np.random.Generator) -> SequentialState:
         """S = 0, for labels that are right or wrong."""
-        if getattr(problem.structure, "signed_losses", False):
+        if problem.data.signed_losses:
             raise InvalidData(
                 f"perceptron learns from wrong predictions, and the candidates of "
                 f"{type(problem.structure).__name__} are none: use solver='subgradient' or "
