@@ -47,9 +47,8 @@ class SequentialState(DualState):
         self.problem = problem
         self.w = w
         self.rng = rng
-        self.late = aligned_zeros(
-            len(w), np.float64
-        )  # all moves of S, times the visits before each
+        # The sum of all moves of S, each times the number of visits before it.
+        self.late = aligned_zeros(len(w), np.float64)
         self.average = aligned_zeros(len(w), np.float64)
         self.averaging = True
         self.scratch = np.zeros(0)
