@@ -17,6 +17,7 @@ from numba.extending import overload
 
 from taut.compiled.jit import helper, kernel
 from taut.compiled.lanes import add, load, multiply_add, prefetch, store, width, zeros
+from taut.compiled.linking import CHOSEN
 
 Rows = tuple[np.ndarray, ...]
 _LEAST_FILLED = 0.5  # share of non-zeros from which a dense matrix takes little more than CSR
@@ -289,8 +290,7 @@ def operation(dense, csr):
         def choose(rows, *_):
             return dense if len(rows) == 1 else csr
 
-        options = {"fastmath": True, "error_model": "numpy"}
-        overload(function, strict=False, jit_options=options)(choose)
+        overload(function, strict=False, jit_options=CHOSEN)(choose)
         return function
 
     return declare
