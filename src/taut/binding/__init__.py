@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from taut.binding.arena import Arena
 from taut.binding.compiled import CompiledData, Room
 from taut.binding.mined import MinedLabels, nothing_mined
 from taut.binding.other_labels import Findings
@@ -25,6 +26,7 @@ from taut.structures._signatures import check_signatures
 from taut.structures.base import CompiledStructure, Structure
 
 __all__ = [
+    "Arena",
     "CompiledData",
     "Findings",
     "MinedLabels",
