@@ -20,7 +20,7 @@ import time
 began = time.perf_counter()
 import numpy as np
 from numba.core.event import install_recorder
-from taut import ChainSVM, MulticlassSVM
+from taut import BinarySVM, ChainSVM, MulticlassSVM
 rng = np.random.default_rng(0)
 X, y = rng.normal(size=(60, 5)), np.arange(60) % 3
 imported = time.perf_counter()
@@ -29,6 +29,7 @@ with install_recorder("numba:compile") as recorder:
 print(imported - began, time.perf_counter() - imported, len(recorder.buffer) // 2)
 """
 FITS = {
+    "BinarySVM": "BinarySVM(random_state=0).fit(X, y % 2)",
     "MulticlassSVM": "MulticlassSVM(random_state=0).fit(X, y)",
     "ChainSVM": "ChainSVM(random_state=0).fit(X, y, lengths=[6] * 10)",
 }
