@@ -1,5 +1,6 @@
 """The compilation cache: used by later processes, never stale, dispensable."""
 
+import gc
 import shutil
 import subprocess
 import sys
@@ -46,6 +47,36 @@ def compilations(environment, folder):
     )
     assert not answer.stderr
     return [int(number) for number in answer.stdout.split()]
+
+
+@jit.kernel
+def _double(numbers):
+    for j in range(numbers.shape[0]):
+        numbers[j] *= 2.0
+
+
+@jit.kernel
+def _double_twice(numbers):
+    for _ in range(2):
+        _double(numbers)
+
+
+def test_kernels_are_called_by_python_and_by_kernels():
+    """Inside another one a kernel is not compiled for Python."""
+    numbers = np.ones(3)
+    _double_twice(numbers)
+    assert not _double.signatures
+    _double(numbers)
+    np.testing.assert_array_equal(numbers, 8.0)
+    assert len(_double.signatures) == 1
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_compiling_leaves_the_search_for_garbage_as_it_was(collects, request):
+    request.addfinalizer(gc.enable)
+    (gc.enable if collects else gc.disable)()
+    jit.kernel(lambda numbers: numbers[0])(np.ones(1))
+    assert gc.isenabled() == collects
 
 
 def test_later_processes_compile_nothing(environment, tmp_path):

@@ -12,6 +12,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
+from taut.binding.arena import Arena
 from taut.binding.compiled import CompiledData, Room
 from taut.binding.mined import MinedLabels, nothing_mined
 from taut.binding.other_labels import Findings
@@ -27,6 +28,7 @@ from taut.structures.base import CompiledStructure, Structure
 Data = CompiledData | PythonData
 
 __all__ = [
+    "Arena",
     "CompiledData",
     "Data",
     "Findings",

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from taut.binding.abilities import CompiledAbilities
+from taut.binding.arena import Arena
 from taut.binding.audits import Auditor
 from taut.binding.kernels import (
     make_argmaxes,
@@ -136,6 +137,20 @@ class CompiledData(CompiledAbilities):
     def statistics(self, dtype: Any) -> np.ndarray:
         """Room for the statistics of a block."""
         return aligned_zeros(self.blocks.features.n_potentials, dtype)
+
+    def arena(
+        self,
+        dtype: Any,
+        number: int = 0,
+        n_found: int = 0,
+        n_planes: int = 0,
+        scratch: np.ndarray | None = None,
+    ) -> Arena:
+        """What the thread of this number works in; it may have had its scratch vector before."""
+        products = self.product_room(dtype, self.space(dtype, bounds=False, number=number))
+        if scratch is not None:
+            products = products._replace(scratch=scratch)
+        return Arena.of(self.blocks, products, n_found, n_planes)
 
     def space(
         self, dtype: Any, bounds: bool = True, number: int = 0, room: Room | None = None

@@ -31,6 +31,7 @@ from numba.core.errors import NumbaError, UnsupportedBytecodeError
 from numba.core.serialize import dumps
 
 from taut.compiled.compile_errors import invalid_structure
+from taut.compiled.linking import InsideCompiler, WholeCompiler
 from taut.console.progress import announce, newest
 from taut.errors import CacheUnavailable
 
@@ -39,7 +40,8 @@ _OPTIONS = {"nogil": True, "fastmath": True, "error_model": "numpy", "boundschec
 #: atomic instruction, which took three quarters of the time of small oracles.
 _ALLOCATES_NOTHING = {"_nrt": False}
 #: What Python needs to call a function takes a third of the time of compiling a small one.
-_INSIDE = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+_INSIDE = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": InsideCompiler}
+_OUTSIDE = {"no_cfunc_wrapper": True, "pipeline_class": WholeCompiler}
 
 _LONG = 1.0  # seconds of compiling after which the user is told
 _PAUSE = 5.0  # seconds without compiling after which the user is told again, as in each new fit
@@ -230,12 +232,20 @@ class _LazyCache:
 
 
 def kernel(function: Callable) -> Callable:
-    """Compile `function` on first use, without the GIL, cached on disk; it makes no arrays."""
-    return _dispatcher(_renamed(function) if function.__closure__ else function)
+    """Compile `function` on first use, without the GIL, cached on disk; it makes no arrays.
+
+    Compiled functions that call it have it as a `helper`.
+    """
+    dispatcher = _dispatcher(_renamed(function) if function.__closure__ else function)
+    inside: Any = helper(function)
+    # By these two a dispatcher answers compiled callers.
+    dispatcher.get_call_template = inside.get_call_template
+    dispatcher.get_overload = inside.get_overload
+    return dispatcher
 
 
 def _dispatcher(function: Callable) -> Any:
-    dispatcher = numba.njit(**_OPTIONS, **_ALLOCATES_NOTHING)(function)
+    dispatcher = numba.njit(**_OPTIONS, **_ALLOCATES_NOTHING, **_OUTSIDE)(function)
     dispatcher._cache = _LazyCache(function)
     return dispatcher
 

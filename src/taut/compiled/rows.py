@@ -17,9 +17,11 @@ from numba.extending import overload
 
 from taut.compiled.jit import helper, kernel
 from taut.compiled.lanes import add, load, multiply_add, prefetch, store, width, zeros
+from taut.compiled.linking import CHOSEN
 
 Rows = tuple[np.ndarray, ...]
 _LEAST_FILLED = 0.5  # share of non-zeros from which a dense matrix takes little more than CSR
+_FEW = 256  # rows to compare with zero together
 _FAR = 1024  # numbers to ask for ahead of their use; more would push out what is in use
 COMPILED_ONLY = "row operations are called from compiled functions, not from Python"
 
@@ -55,6 +57,12 @@ def _compress(X, data, indices):
             p += X[i, j] != 0.0
 
 
+def _n_filled(X: np.ndarray) -> int:
+    """How many numbers are not zero, by few rows at a time: compiling takes longer than this."""
+    parts = (X[first : first + _FEW] for first in range(0, len(X), _FEW))
+    return sum(int(np.count_nonzero(part != 0.0)) for part in parts)
+
+
 def as_rows(X: Any, dense_above: float = 0.0) -> Rows:
     """A validated matrix as the tuple of arrays that compiled code reads.
 
@@ -67,10 +75,10 @@ def as_rows(X: Any, dense_above: float = 0.0) -> Rows:
         return (X.toarray(),)
     if not sp.issparse(X):
         X = writable_alias(X)
+        if _n_filled(X) >= dense_above * X.size:
+            return (X,)
         indptr = np.empty(X.shape[0] + 1, dtype=np.int64)
         _count(X, indptr)
-        if indptr[-1] >= dense_above * X.size:
-            return (X,)
         size = indptr[-1] + 1
         data, indices = np.empty(size, dtype=X.dtype), np.empty(size, dtype=np.int32)
         _compress(X, data, indices)
@@ -255,18 +263,6 @@ def _csr_inner(rows, r, s):
     return total
 
 
-def _dense_square(rows, r):
-    return row_inner(rows, r, r)
-
-
-def _csr_square(rows, r):
-    data, _indices, indptr = rows
-    total = 0.0
-    for p in range(indptr[r], indptr[r + 1]):
-        total += data[p] * data[p]
-    return total
-
-
 def _dense_prefetch(rows, first, last):
     columns = rows[0].shape[1]
     for p in range(first * columns, min(last * columns, first * columns + _FAR), 8):
@@ -289,8 +285,7 @@ def operation(dense, csr):
         def choose(rows, *_):
             return dense if len(rows) == 1 else csr
 
-        options = {"fastmath": True, "error_model": "numpy"}
-        overload(function, strict=False, jit_options=options)(choose)
+        overload(function, strict=False, jit_options=CHOSEN)(choose)
         return function
 
     return declare
@@ -343,22 +338,21 @@ def row_inner(rows: Rows, r: int, s: int) -> float:
     raise TypeError(COMPILED_ONLY)
 
 
-@operation(_dense_square, _csr_square)
-def row_square(rows: Rows, r: int) -> float:
-    """|x_r|^2."""
-    raise TypeError(COMPILED_ONLY)
-
-
 @kernel
-def _squared_norms(rows, out):
+def _csr_squares(data, indptr, out):
     for r in range(out.shape[0]):
-        out[r] = row_square(rows, r)
+        total = 0.0
+        for p in range(indptr[r], indptr[r + 1]):
+            total += data[p] * data[p]
+        out[r] = total
 
 
 def squared_norms(rows: Rows) -> np.ndarray:
     """|x_r|^2 of each row, in float64."""
+    if len(rows) == 1:
+        return np.einsum("ij,ij->i", rows[0], rows[0], dtype=np.float64)
     out = np.empty(n_rows(rows))
-    _squared_norms(rows, out)
+    _csr_squares(rows[0], rows[2], out)
     return out
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from taut.binding import CompiledData
 from taut.compiled.label_rows import Listed, listed_labels
-from taut.compiled.lanes import aligned_zeros, prefetch
+from taut.compiled.lanes import prefetch
 from taut.duals.base import BlockDual
 from taut.duals.threads import exchange, pushing_of, until_exchange
 from taut.spaces.labels import adding_of
@@ -142,18 +142,14 @@ class EnumeratedDual(BlockDual):
 
     def allocate(self, dtype):
         self.spaces = [self.data.space(dtype, number=k) for k in range(self.n_jobs)]
-        self.rooms = [
-            (
-                aligned_zeros(self.data.blocks.work_size, dtype),
-                self.data.statistics(np.float64),
-            )
-            for _ in range(self.n_jobs)
-        ]
+        most = self.data.blocks.features.n_potentials
+        self.arenas = [self.data.arena(dtype, k, n_planes=most) for k in range(self.n_jobs)]
 
     def visit_part(self, number, order, worker, stiffness, exact, gap, sums):
+        arena = self.arenas[number]
         self.data.kernel(_exact_pass)(
             self.spaces[number], self.data.blocks.data, order, self.weight, worker, stiffness,
-            *self.rooms[number], self.alpha, gap, sums,
+            arena.work, arena.change, self.alpha, gap, sums,
         )  # fmt: skip
         return order[:0]
 

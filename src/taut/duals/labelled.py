@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 
@@ -28,7 +27,7 @@ from taut.duals.planes import (
 )
 from taut.duals.threads import exchange, moving_of
 from taut.sampling import ARGMAX, Sampler
-from taut.spaces.labels import ProductRoom, adding_of, products_of, score_of
+from taut.spaces.labels import adding_of, products_of, score_of
 from taut.storage.stored import check, require, vector
 
 _DOUBT = 1e-6  # relative, by which an argmax below a known label must be wrong
@@ -53,7 +52,7 @@ def _visits(oracles, step, sample):
 
     def plane_pass(
         space, data, offsets, truth, order, weight, worker, stiffness, exact, max_steps, seed,
-        planes, buffers, gap, sums, progress,
+        planes, room, arena, gap, sums, progress,
     ):  # fmt: skip
         """Visit blocks in order from progress[0]; stop before one whose planes lack room.
 
@@ -61,9 +60,9 @@ def _visits(oracles, step, sample):
         and others that the sampler finds; the step. progress[0] is the next position, progress[1]
         one more than the last block whose best label was worse than a stored one.
         """
-        w, work, values = worker.w, buffers.work, buffers.values
+        w, work, values = worker.w, arena.work, arena.values
         wanted, first_seed = values.shape[0], np.int64(seed >> np.uint64(1))
-        violation, change, row = buffers.violation, buffers.change, buffers.row
+        violation, change, row = arena.violation, arena.change, arena.row
         rounding = 100.0 * unit_of(w)
         while progress[0] < order.shape[0]:
             last = order.shape[0] - 1
@@ -95,8 +94,8 @@ def _visits(oracles, step, sample):
                 mean += planes.coef[start + q] * value
                 worst = max(worst, value)
             if exact:
-                found = buffers.found[: wanted * size].reshape((wanted, size))
-                n_found = sample(data, i, work, 1.0, first_seed + i, buffers.room, found, values)
+                found = arena.found[: wanted * size].reshape((wanted, size))
+                n_found = sample(data, i, work, 1.0, first_seed + i, room, found, values)
                 # A label that is stored already comes back with the same value up to rounding.
                 bar = worst + rounding * (1.0 + abs(worst))
                 doubt = max(_DOUBT, 1e4 * rounding) * (1.0 + abs(worst) + abs(base))
@@ -111,7 +110,9 @@ def _visits(oracles, step, sample):
                         violation[new] = value
                         gram = gram_of(planes, i)
                         for added in range(new if new > 1 else 0, new + 1):
-                            products(data, i, labels[added], labels[: added + 1], buffers.gram, row)
+                            products(
+                                data, i, labels[added], labels[: added + 1], arena.products, row
+                            )
                             for q in range(added + 1):
                                 gram[added, q] = row[q]
                                 gram[q, added] = row[q]
@@ -122,10 +123,10 @@ def _visits(oracles, step, sample):
             loss, length = step(planes, i, violation, stiffness, max_steps, change)
             sums[0] += loss
             sums[1] += length
-            kept = select(labels, change, count, -1.0 / stiffness, buffers.chosen, row)
+            kept = select(labels, change, count, -1.0 / stiffness, arena.chosen, row)
             if kept > 0:
-                picked = buffers.chosen[: kept * size].reshape((kept, size))
-                move(space, data, i, picked, row[:kept], buffers.statistics, worker)
+                picked = arena.chosen[: kept * size].reshape((kept, size))
+                move(space, data, i, picked, row[:kept], arena.statistics, worker)
             progress[0] += 1
 
     return plane_pass
@@ -134,9 +135,8 @@ def _visits(oracles, step, sample):
 def _plane_vector(oracles):
     add_labels = adding_of(oracles)
 
-    def plane_vector(space, data, planes, buffers, U):
+    def plane_vector(space, data, planes, statistics, values, row, chosen, U):
         """U = sum_iq coef_iq psi_i(q): plane 0 is the truth, and its phi is in every psi."""
-        values = buffers.change
         for i in range(planes.places.shape[0]):
             count = planes.places[i, N_PLANES]
             start = planes.places[i, SLOT]
@@ -146,9 +146,9 @@ def _plane_vector(oracles):
             for q in range(1, count):
                 values[q] = planes.coef[start + q]
                 values[0] -= values[q]
-            kept = select(labels, values, count, -1.0, buffers.chosen, buffers.row)
-            picked = buffers.chosen[: kept * size].reshape((kept, size))
-            add_labels(space, data, i, picked, buffers.row[:kept], buffers.statistics, U)
+            kept = select(labels, values, count, -1.0, chosen, row)
+            picked = chosen[: kept * size].reshape((kept, size))
+            add_labels(space, data, i, picked, row[:kept], statistics, U)
 
     return plane_vector
 
@@ -165,21 +165,6 @@ def _plane_losses(oracles):
                 out[start + q] = loss_of(data, i, labels[q])
 
     return plane_losses
-
-
-class _Buffers(NamedTuple):
-    """Room for one visit; compiled code makes no arrays."""
-
-    gram: ProductRoom
-    room: tuple
-    work: np.ndarray
-    statistics: np.ndarray
-    found: np.ndarray
-    values: np.ndarray
-    violation: np.ndarray
-    change: np.ndarray
-    row: np.ndarray
-    chosen: np.ndarray
 
 
 class LabelledDual(PlaneDual):
@@ -209,29 +194,20 @@ class LabelledDual(PlaneDual):
         size = 0 if self.data.lifts else self.data.size
         self.scratch = [aligned_zeros(size, dtype) for _ in range(self.n_jobs)]
         self.spaces = [self.data.space(dtype, number=k) for k in range(self.n_jobs)]
+        self.rooms = [self.sampler.room(self.data, self.wanted, dtype) for _ in self.scratch]
         self._share()
 
     def _share(self) -> None:
-        """Give each worker its buffers, and its part of the free space for planes."""
-        self.buffers = [self._buffers(k) for k in range(self.n_jobs)]
+        """Give each worker what it works in, and its part of the free space for planes."""
+        self._make_arenas()
         self.shares = self.planes.shares(self.n_jobs)
 
-    def _buffers(self, number: int) -> _Buffers:
-        scratch = self.scratch[number]
-        blocks, most = self.data.blocks, 4 * int(self.planes.arrays.places[:, CAPACITY].max())
-        space = self.data.space(scratch.dtype, bounds=False, number=number)
-        return _Buffers(
-            gram=ProductRoom.of(space, blocks.features, scratch),
-            room=self.sampler.room(self.data, self.wanted, scratch.dtype),
-            work=aligned_zeros(blocks.work_size, scratch.dtype),
-            statistics=self.data.statistics(scratch.dtype),
-            found=aligned_zeros(self.wanted * blocks.label_size, np.int32),
-            values=aligned_zeros(self.wanted, np.float64),
-            violation=aligned_zeros(most, np.float64),
-            change=aligned_zeros(most, np.float64),
-            row=aligned_zeros(most, np.float64),
-            chosen=aligned_zeros(most * blocks.label_size, np.int32),
-        )
+    def _make_arenas(self) -> None:
+        most = 4 * int(self.planes.arrays.places[:, CAPACITY].max())
+        self.arenas = [
+            self.data.arena(scratch.dtype, k, self.wanted, most, scratch)
+            for k, scratch in enumerate(self.scratch)
+        ]
 
     def visit_part(self, number, order, worker, stiffness, exact, gap, sums):
         blocks, progress = self.data.blocks, aligned_zeros(2, np.int64)
@@ -239,24 +215,25 @@ class LabelledDual(PlaneDual):
         self.data.kernel(_plane_pass(self.step, self.sampler.make))(
             self.spaces[number], blocks.data, blocks.offsets, blocks.truth, order, self.weight,
             worker, stiffness, exact, max_steps, self.seed, self.shares[number],
-            self.buffers[number], gap, sums, progress,
+            self.rooms[number], self.arenas[number], gap, sums, progress,
         )  # fmt: skip
         if progress[1]:
             self.data.doubt_argmax(progress[1] - 1)
         return order[progress[0] :]
 
     def make_space(self):
-        if 2 * self.planes.arrays.places[:, CAPACITY].max() > len(self.buffers[0].row):
-            self.buffers = [self._buffers(k) for k in range(self.n_jobs)]
+        if 2 * self.planes.arrays.places[:, CAPACITY].max() > len(self.arenas[0].row):
+            self._make_arenas()
         else:
             self.planes.grow(self.n_jobs, self.wanted)
             self.shares = self.planes.shares(self.n_jobs)
 
     def add_vector(self, U):
-        buffers, plane_vector = self._buffers(0), self.data.kernel(_plane_vector)
-        buffers = buffers._replace(statistics=self.data.statistics(U.dtype))
-        space = self.data.space(U.dtype)
-        plane_vector(space, self.data.blocks.data, self.planes.arrays, buffers, U)
+        arena = self.arenas[0]
+        self.data.kernel(_plane_vector)(
+            self.data.space(U.dtype), self.data.blocks.data, self.planes.arrays,
+            self.data.statistics(U.dtype), arena.change, arena.row, arena.chosen, U,
+        )  # fmt: skip
 
     @property
     def loss_sum(self):

@@ -24,14 +24,14 @@ def _visits(oracles):
     score, push_to = score_of_means(oracles), pushing_of(oracles)
 
     def visits(
-        space, data, order, weight, worker, stiffness, temperature, exact, offsets, means, buffers,
+        space, data, order, weight, worker, stiffness, temperature, exact, offsets, means, arena,
         gap, sums,
     ):  # fmt: skip
         """Visit blocks in order: a step from the present mean towards that of the oracle.
 
         The step is exact, or whole where `exact` is False.
         """
-        w, work = worker.w, buffers.work
+        w, work = worker.w, arena.work
         last = order.shape[0] - 1
         begin = 0
         while begin <= last:
@@ -42,18 +42,16 @@ def _visits(oracles):
                 ask_for(data, ahead)
                 i = order[position]
                 mean = means[offsets[i] : offsets[i + 1]]
-                delta = buffers.delta[: mean.shape[0]]
+                delta = arena.mean[: mean.shape[0]]
                 pull(space, i, w, work)
                 expect(data, i, work, temperature, 1.0, mean, delta)
                 for p in range(mean.shape[0]):
                     delta[p] -= mean[p]
                 loss = mean_loss(data, i, delta)
-                gain, size = score(space, data, i, delta, buffers)
+                gain, size = score(space, data, i, delta, arena)
                 gain += loss
                 gap[i] = weight[i] * max(gain, 0.0)
-                length = square(
-                    buffers.space, i, buffers.statistics, size, buffers.scratch, buffers.lifted
-                )
+                length = square(arena.products, i, arena.statistics, size)
                 step = _LONGEST
                 # Moves that rounding hides are made whole: labels grow from next to nothing so.
                 if exact and stiffness * max(gain, _NOTHING) < step * weight[i] * length:
@@ -61,9 +59,7 @@ def _visits(oracles):
                 for p in range(mean.shape[0]):
                     mean[p] += step * delta[p]
                 move = step * weight[i]
-                push_to(
-                    space, i, buffers.statistics, size, move / -stiffness, buffers.scaled, worker
-                )
+                push_to(space, i, arena.statistics, size, move / -stiffness, arena.scaled, worker)
                 sums[0] += move * loss
                 sums[1] += move * move * length
             exchange(worker)
@@ -75,13 +71,13 @@ def _visits(oracles):
 def _first_means(oracles):
     pull, expect, mean_of = oracles.pull, oracles.expect, oracles.mean_of
 
-    def first_means(space, data, offsets, truth, w, share, mean_offsets, buffers, means):
+    def first_means(space, data, offsets, truth, w, share, mean_offsets, arena, means):
         """All but a small share on the truth, and that share on all labels alike; w is zero."""
         for i in range(offsets.shape[0] - 1):
             mean = means[mean_offsets[i] : mean_offsets[i + 1]]
-            delta = buffers.delta[: mean.shape[0]]
-            pull(space, i, w, buffers.work)
-            expect(data, i, buffers.work, 1.0, 0.0, buffers.none, mean)
+            delta = arena.mean[: mean.shape[0]]
+            pull(space, i, w, arena.work)
+            expect(data, i, arena.work, 1.0, 0.0, arena.mean[:0], mean)
             mean_of(data, i, truth[offsets[i] : offsets[i + 1]], delta)
             for p in range(mean.shape[0]):
                 mean[p] += (1.0 - share) * (delta[p] - mean[p])
@@ -118,13 +114,13 @@ class MarginalDual(MeanDual):
         blocks = data.blocks
         data.kernel(_first_means)(
             self.spaces[0], blocks.data, blocks.offsets, blocks.truth,
-            aligned_zeros(data.size, data.dtype), _FIRST, self.offsets, self.buffers[0], self.means,
+            aligned_zeros(data.size, data.dtype), _FIRST, self.offsets, self.arenas[0], self.means,
         )  # fmt: skip
 
     def visit_part(self, number, order, worker, stiffness, exact, gap, sums):
         self.data.kernel(_visits)(
             self.spaces[number], self.data.blocks.data, order, self.weight, worker, stiffness,
-            self.temperature, self.exact, self.offsets, self.means, self.buffers[number], gap, sums,
+            self.temperature, self.exact, self.offsets, self.means, self.arenas[number], gap, sums,
         )  # fmt: skip
         return order[:0]
 
@@ -163,11 +159,11 @@ def _collect(oracles, toward):
     score = score_of_means(oracles)
 
     def collect(
-        space, data, offsets, order, weight, w, temperature, mean_offsets, means, deltas, buffers,
+        space, data, offsets, order, weight, w, temperature, mean_offsets, means, deltas, arena,
         label, gap, move, slopes,
     ):  # fmt: skip
         """Where all blocks would go; what that adds to U, to the dual's slope and to its loss."""
-        work, statistics = buffers.work, buffers.statistics
+        work, statistics = arena.work, arena.statistics
         for i in order:
             mean = means[mean_offsets[i] : mean_offsets[i + 1]]
             delta = deltas[mean_offsets[i] : mean_offsets[i + 1]]
@@ -176,7 +172,7 @@ def _collect(oracles, toward):
             for p in range(mean.shape[0]):
                 delta[p] -= mean[p]
             loss = mean_loss(data, i, delta)
-            gain, size = score(space, data, i, delta, buffers)
+            gain, size = score(space, data, i, delta, arena)
             gain += loss
             gap[i] = weight[i] * max(gain, 0.0)
             slopes[0] += weight[i] * gain
@@ -204,7 +200,7 @@ class BatchMarginalDual(MarginalDual):
         blocks = self.data.blocks
         self.data.kernel(_directions(self.temperature == 0.0))(
             self.spaces[0], blocks.data, blocks.offsets, order, self.weight, worker.w,
-            self.temperature, self.offsets, self.means, self.deltas, self.buffers[0],
+            self.temperature, self.offsets, self.means, self.deltas, self.arenas[0],
             np.empty(blocks.label_size, dtype=np.int32), gap, self.move, self.slopes,
         )  # fmt: skip
         return order[:0]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from taut.binding import CompiledData
+from taut.binding import Arena, CompiledData
 from taut.compiled.jit import helper
 from taut.compiled.lanes import aligned_zeros
 from taut.data.arrays import ranges
@@ -17,34 +15,17 @@ from taut.storage.stored import Stored, check
 _SLACK = 1e-5  # that rounding in single precision may leave between a probability and its bounds
 
 
-class MeanBuffers(NamedTuple):
-    """Room for one visit; compiled code makes no arrays.
-
-    `space` is for lengths of moves: what is pulled there is not bounded.
-    """
-
-    space: tuple
-    work: np.ndarray
-    statistics: np.ndarray
-    scaled: np.ndarray
-    lifted: np.ndarray
-    scratch: np.ndarray
-    delta: np.ndarray
-    truth: np.ndarray
-    none: np.ndarray
-
-
 def score_of_means(oracles):
     """A function that writes the statistics of a mean, and returns its score and their number."""
     spread, n_all = oracles.spread, oracles.n_all
 
-    def score(space, data, i, mean, buffers):
-        statistics = buffers.statistics
+    def score(space, data, i, mean, arena):
+        statistics = arena.statistics
         spread(data, i, mean, statistics)
         size = n_all(space, i, statistics)
         total = 0.0
         for p in range(size):
-            total += statistics[p] * buffers.work[p]
+            total += statistics[p] * arena.work[p]
         return total, size
 
     return helper(score)
@@ -54,13 +35,13 @@ def _sums(oracles):
     normalise, mean_of, mean_loss = oracles.normalise, oracles.mean_of, oracles.mean_loss
     spread, push, n_all = oracles.spread, oracles.push, oracles.n_all
 
-    def sums(space, data, offsets, truth, weight, mean_offsets, means, buffers, U):
+    def sums(space, data, offsets, truth, weight, mean_offsets, means, arena, U):
         """U += sum of weight A (s(truth) - mean), of means made exact; the summed loss."""
         total = 0.0
-        statistics = buffers.statistics
+        statistics = arena.statistics
         for i in range(offsets.shape[0] - 1):
             size = mean_offsets[i + 1] - mean_offsets[i]
-            mean, own = buffers.delta[:size], buffers.truth[:size]
+            mean, own = arena.mean[:size], arena.own_mean[:size]
             for p in range(size):
                 mean[p] = means[mean_offsets[i] + p]
             normalise(data, i, mean)
@@ -80,23 +61,22 @@ def _curvatures(oracles):
     pull, argmax, mean_of = oracles.pull, oracles.argmax, oracles.mean_of
     spread, n_all, square = oracles.spread, oracles.n_all, square_of(oracles)
 
-    def curvatures(space, data, offsets, truth, w, label, mean_offsets, buffers, out):
+    def curvatures(space, data, offsets, truth, w, label, mean_offsets, arena, out):
         """out[i] = |psi|^2 of the label of highest loss; w is zero."""
-        statistics = buffers.statistics
+        statistics = arena.statistics
         for i in range(out.shape[0]):
             size = mean_offsets[i + 1] - mean_offsets[i]
-            worst, own = buffers.delta[:size], buffers.truth[:size]
+            worst, own = arena.mean[:size], arena.own_mean[:size]
             found = label[: offsets[i + 1] - offsets[i]]
-            pull(space, i, w, buffers.work)
-            argmax(data, i, buffers.work, 1.0, found)
+            pull(space, i, w, arena.work)
+            argmax(data, i, arena.work, 1.0, found)
             mean_of(data, i, found, worst)
             mean_of(data, i, truth[offsets[i] : offsets[i + 1]], own)
             for p in range(size):
                 worst[p] -= own[p]
             spread(data, i, worst, statistics)
             out[i] = square(
-                buffers.space, i, statistics, n_all(space, i, statistics), buffers.scratch,
-                buffers.lifted,
+                arena.products, i, statistics, n_all(space, i, statistics)
             )  # fmt: skip
 
     return curvatures
@@ -117,25 +97,14 @@ class MeanDual(BlockDual):
 
     def allocate(self, dtype):
         self.spaces = [self.data.space(dtype, number=k) for k in range(self.n_jobs)]
-        self.buffers = [self._buffers(dtype, k) for k in range(self.n_jobs)]
+        self.arenas = [self._arena(dtype, k) for k in range(self.n_jobs)]
         if self.means.dtype != dtype:
             means = aligned_zeros(len(self.means), dtype)
             means[:] = self.means
             self.means = means
 
-    def _buffers(self, dtype: type, number: int) -> MeanBuffers:
-        data, blocks = self.data, self.data.blocks
-        return MeanBuffers(
-            space=data.space(dtype, bounds=False, number=number),
-            work=aligned_zeros(blocks.work_size, dtype),
-            statistics=data.statistics(dtype),
-            scaled=data.statistics(dtype),
-            lifted=data.statistics(dtype),
-            scratch=aligned_zeros(0 if data.lifts else data.size, dtype),
-            delta=aligned_zeros(blocks.mean_size, dtype),
-            truth=aligned_zeros(blocks.mean_size, dtype),
-            none=aligned_zeros(0, dtype),
-        )
+    def _arena(self, dtype: type, number: int) -> Arena:
+        return self.data.arena(dtype, number)
 
     def add_vector(self, U):
         self.sum_up(U)
@@ -149,7 +118,7 @@ class MeanDual(BlockDual):
         return float(
             self.data.kernel(_sums)(
                 self.data.space(U.dtype), blocks.data, blocks.offsets, blocks.truth, self.weight,
-                self.offsets, self.means, self._buffers(np.float64, 0), U,
+                self.offsets, self.means, self.data.arena(np.float64), U,
             )
         )  # fmt: skip
 
@@ -159,13 +128,13 @@ class MeanDual(BlockDual):
         self.data.kernel(_curvatures)(
             self.spaces[0], blocks.data, blocks.offsets, blocks.truth,
             aligned_zeros(self.data.size, dtype), np.empty(blocks.label_size, dtype=np.int32),
-            self.offsets, self.buffers[0], out,
+            self.offsets, self.arenas[0], out,
         )  # fmt: skip
         return out
 
     def arrays(self):
         # The scratch vector is zero only up to rounding, which an exact resumption must know.
-        return {"mean": self.means, "scratch": self.buffers[0].scratch}
+        return {"mean": self.means, "scratch": self.arenas[0].products.scratch}
 
     def check(self, arrays, weight):
         # `normalise` makes a mean of any such numbers, so that sums need not be looked at.
@@ -175,8 +144,8 @@ class MeanDual(BlockDual):
 
     def restore(self, arrays, factor):
         self.means[:] = arrays["mean"]  # of weight 1, whatever the blocks' weights are
-        if len(arrays["scratch"]) == len(self.buffers[0].scratch):
-            self.buffers[0].scratch[:] = arrays["scratch"]
+        if len(arrays["scratch"]) == len(self.arenas[0].products.scratch):
+            self.arenas[0].products.scratch[:] = arrays["scratch"]
 
     def complete(self):
         """Nothing is lacking: means are of weight 1."""

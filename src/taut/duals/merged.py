@@ -7,36 +7,21 @@ and merges what has weight: the memory of a block does not grow with its visits.
 from __future__ import annotations
 
 import functools
-from typing import NamedTuple
 
 import numpy as np
 
 from taut.binding import CompiledData
 from taut.compiled.jit import helper
-from taut.compiled.lanes import aligned_zeros
 from taut.duals.means import MeanDual, score_of_means
 from taut.duals.plane_steps import sampled_steps
-from taut.duals.planes import N_PLANES, PlaneArrays, gram_of, one_block
+from taut.duals.planes import N_PLANES, gram_of, one_block
 from taut.duals.threads import exchange, pushing_of, until_exchange
 from taut.sampling import Sampler
-from taut.spaces.labels import ProductRoom, products_of, score_of
+from taut.spaces.labels import products_of, score_of
 from taut.spaces.parts import Lifted
 
 _TRUTH, _MERGED, _FIRST = 0, 1, 2  # the planes of a visit: samples begin with the third
 _NOTHING = 1e-13  # of a block's weight: a gap that rounding explains
-
-
-class _Samples(NamedTuple):
-    """Room for the labels of one visit and for the planes that they are."""
-
-    room: tuple
-    found: np.ndarray
-    values: np.ndarray
-    planes: PlaneArrays
-    violation: np.ndarray
-    change: np.ndarray
-    products: ProductRoom
-    row: np.ndarray
 
 
 def _gram_rows(oracles):
@@ -44,12 +29,13 @@ def _gram_rows(oracles):
     parts, lift, n_all, spread = oracles.parts, oracles.lift, oracles.n_all, oracles.spread
     products = products_of(oracles)
 
-    def gram_rows(data, i, own, found, count, mean, buffers, products_room, row, gram):
+    def gram_rows(data, i, own, found, count, mean, arena, gram):
         """The merged plane is lifted once for all labels, then each label for those before it."""
-        space, statistics, lifted = buffers.space, buffers.statistics, buffers.lifted
+        space, scratch = arena.products.space, arena.products.scratch
+        statistics, lifted, row = arena.statistics, arena.scaled, arena.row
         size = n_all(space, i, statistics)
         spread(data, i, mean, statistics)
-        end, factor = lift(space, i, statistics, size, buffers.scratch, lifted)
+        end, factor = lift(space, i, statistics, size, scratch, lifted)
         square = 0.0
         for p in range(size):
             square += statistics[p] * (lifted[p] if p < end else factor * statistics[p])
@@ -60,11 +46,11 @@ def _gram_rows(oracles):
             place = _TRUTH if q < 0 else _FIRST + q
             gram[place, _MERGED] = parts(data, i, label, each)
             gram[_MERGED, place] = gram[place, _MERGED]
-            products(data, i, label, own.reshape((1, own.shape[0])), products_room, row)
+            products(data, i, label, own.reshape((1, own.shape[0])), arena.products, row)
             gram[place, _TRUTH] = row[0]
             gram[_TRUTH, place] = row[0]
             if q >= 0:
-                products(data, i, label, found[: q + 1], products_room, row)
+                products(data, i, label, found[: q + 1], arena.products, row)
                 for r in range(q + 1):
                     gram[place, _FIRST + r] = row[r]
                     gram[_FIRST + r, place] = row[r]
@@ -103,12 +89,12 @@ def _visits(oracles, sample):
 
     def visits(
         space, data, offsets, truth, order, weight, worker, stiffness, max_steps, seed,
-        mean_offsets, means, samples, buffers, gap, sums,
+        mean_offsets, means, room, planes, arena, gap, sums,
     ):  # fmt: skip
         """Visit blocks in order: samples, steps between all planes, and what is merged of them."""
-        w, work = worker.w, buffers.work
-        planes, violation, change = samples.planes, samples.violation, samples.change
-        wanted, first_seed = samples.values.shape[0], np.int64(seed >> np.uint64(1))
+        w, work, values = worker.w, arena.work, arena.values
+        violation, change = arena.violation, arena.change
+        wanted, first_seed = values.shape[0], np.int64(seed >> np.uint64(1))
         last = order.shape[0] - 1
         begin = 0
         while begin <= last:
@@ -121,45 +107,40 @@ def _visits(oracles, sample):
                 size = offsets[i + 1] - offsets[i]
                 own = truth[offsets[i] : offsets[i + 1]]
                 mean = means[mean_offsets[i] : mean_offsets[i + 1]]
-                found = samples.found[: wanted * size].reshape((wanted, size))
+                found = arena.found[: wanted * size].reshape((wanted, size))
                 pull(space, i, w, work)
                 base = score(data, i, work, own)
-                count = sample(
-                    data, i, work, 1.0, first_seed + i, samples.room, found, samples.values
-                )
+                count = sample(data, i, work, 1.0, first_seed + i, room, found, values)
                 planes.places[0, N_PLANES] = _FIRST + count
                 planes.loss[_MERGED] = mean_loss(data, i, mean)
                 planes.coef[_TRUTH] = 0.0
                 planes.coef[_MERGED] = weight[i]
                 violation[_TRUTH] = 0.0
-                merged_score, n_all = score_mean(space, data, i, mean, buffers)
+                merged_score, n_all = score_mean(space, data, i, mean, arena)
                 violation[_MERGED] = planes.loss[_MERGED] + merged_score - base
                 for q in range(count):
                     planes.loss[_FIRST + q] = loss_of(data, i, found[q])
                     planes.coef[_FIRST + q] = 0.0
-                    violation[_FIRST + q] = samples.values[q] - base
+                    violation[_FIRST + q] = values[q] - base
                 gap[i] = weight[i] * (max(violation[_FIRST], 0.0) - violation[_MERGED])
                 if gap[i] <= _NOTHING * weight[i]:
                     continue
-                gram_rows(
-                    data, i, own, found, count, mean, buffers, samples.products, samples.row,
-                    gram_of(planes, 0),
-                )  # fmt: skip
+                gram_rows(data, i, own, found, count, mean, arena, gram_of(planes, 0))
                 loss, length = sampled_steps(planes, 0, violation, stiffness, max_steps, change)
                 sums[0] += loss
                 sums[1] += length
-                new = buffers.delta[: mean.shape[0]]
+                new = arena.mean[: mean.shape[0]]
                 merge_planes(
                     data, i, own, found, count, weight[i], planes.coef, mean, new,
-                    buffers.truth[: mean.shape[0]],
+                    arena.own_mean[: mean.shape[0]],
                 )  # fmt: skip
                 for p in range(mean.shape[0]):
                     old = mean[p]
                     mean[p] = new[p]
                     new[p] -= old
-                spread(data, i, new, buffers.statistics)
+                spread(data, i, new, arena.statistics)
                 push_to(
-                    space, i, buffers.statistics, n_all, -weight[i] / stiffness, buffers.scaled,
+                    space, i, arena.statistics, n_all, -weight[i] / stiffness, arena.scaled,
                     worker,
                 )  # fmt: skip
             exchange(worker)
@@ -212,28 +193,17 @@ class MergedDual(MeanDual):
 
     def allocate(self, dtype):
         super().allocate(dtype)
-        self.samples = [self._samples(dtype, k) for k in range(self.n_jobs)]
+        self.rooms = [self.sampler.room(self.data, self.wanted, dtype) for _ in self.arenas]
+        self.planes = [one_block(_FIRST + self.wanted) for _ in self.arenas]
 
-    def _samples(self, dtype: type, number: int) -> _Samples:
-        room = _FIRST + self.wanted
-        return _Samples(
-            self.sampler.room(self.data, self.wanted, dtype),
-            aligned_zeros(self.wanted * self.data.blocks.label_size, np.int32),
-            aligned_zeros(self.wanted, np.float64),
-            one_block(room),
-            aligned_zeros(room, np.float64),
-            aligned_zeros(2 * room, np.float64),
-            ProductRoom.of(
-                self.buffers[number].space, self.data.blocks.features, self.buffers[number].scratch
-            ),
-            aligned_zeros(room, np.float64),
-        )
+    def _arena(self, dtype, number):
+        return self.data.arena(dtype, number, self.wanted, _FIRST + self.wanted)
 
     def visit_part(self, number, order, worker, stiffness, exact, gap, sums):
         blocks = self.data.blocks
         self.data.kernel(_merging_pass(self.sampler.make))(
             self.spaces[number], blocks.data, blocks.offsets, blocks.truth, order, self.weight,
             worker, stiffness, self.max_steps, self.seed, self.offsets, self.means,
-            self.samples[number], self.buffers[number], gap, sums,
+            self.rooms[number], self.planes[number], self.arenas[number], gap, sums,
         )  # fmt: skip
         return order[:0]

@@ -20,14 +20,13 @@ import numpy as np
 
 from taut.binding import CompiledData, PythonData
 from taut.compiled.jit import helper, kernel
-from taut.compiled.lanes import aligned_zeros
 from taut.compiled.xorshift import scrambled
 from taut.duals.base import select
 from taut.duals.enumerated import find_truths
 from taut.duals.planes import N_PLANES, gram_of, one_block
 from taut.duals.python import sampled_planes
 from taut.sampling import Sampler
-from taut.spaces.labels import ProductRoom, adding_of, products_of, score_of
+from taut.spaces.labels import adding_of, products_of, score_of
 from taut.spaces.scaling import rise_of
 
 _AHEAD = 2  # visits between asking for a block's data and using them
@@ -97,20 +96,20 @@ def _begin(planes, count, weight):
 def _whole_gram(oracles):
     products = products_of(oracles)
 
-    def fill(data, i, labels, count, planes, buffers):
+    def fill(data, i, labels, count, planes, arena):
         """The Gram matrix of the labels' phi."""
         gram = gram_of(planes, 0)
         for added in range(count):
-            products(data, i, labels[added], labels[: added + 1], buffers.gram, buffers.row)
+            products(data, i, labels[added], labels[: added + 1], arena.products, arena.row)
             for q in range(added + 1):
-                gram[added, q] = buffers.row[q]
-                gram[q, added] = buffers.row[q]
+                gram[added, q] = arena.row[q]
+                gram[q, added] = arena.row[q]
 
     return helper(fill)
 
 
 def _no_gram(oracles):
-    def fill(data, i, labels, count, planes, buffers):
+    def fill(data, i, labels, count, planes, arena):
         """Nothing: the step does not look at it."""
 
     return helper(fill)
@@ -132,11 +131,11 @@ def _loop(oracles, sample, step, fill_gram):
     loss_of, add_labels = oracles.loss, adding_of(oracles)
 
     def visits(
-        space, data, offsets, truth, order, weight, progress, room, max_steps, planes, buffers
+        space, data, offsets, truth, order, weight, progress, room, max_steps, planes, arena
     ):
         """Visit blocks in order."""
         w, late, sums, scale, before, seed = progress
-        work, violation, change, row = buffers.work, buffers.violation, buffers.change, buffers.row
+        work, violation, change, row = arena.work, arena.violation, arena.change, arena.row
         most = violation.shape[0]
         last = order.shape[0] - 1
         for position in range(order.shape[0]):
@@ -145,17 +144,17 @@ def _loop(oracles, sample, step, fill_gram):
             ask_for(data, ahead)
             i = order[position]
             size = offsets[i + 1] - offsets[i]
-            labels = buffers.labels[: most * size].reshape((most, size))
+            labels = arena.found[: most * size].reshape((most, size))
             for t in range(size):
                 labels[0, t] = truth[offsets[i] + t]
             pull(space, i, w, work)
             base = score(data, i, work, labels[0])
             own_seed = np.int64(mixed(seed, before + position) >> np.uint64(1))
-            count = 1 + sample(data, i, work, 1.0, own_seed, room, labels[1:], buffers.values)
+            count = 1 + sample(data, i, work, 1.0, own_seed, room, labels[1:], arena.values)
             violation[0] = 0.0
             worst = 0.0
             for q in range(1, count):
-                violation[q] = buffers.values[q - 1] - base
+                violation[q] = arena.values[q - 1] - base
                 worst = max(worst, violation[q])
             if worst <= 0.0:
                 continue
@@ -163,33 +162,19 @@ def _loop(oracles, sample, step, fill_gram):
             for q in range(1, count):
                 planes.loss[q] = loss_of(data, i, labels[q])
             _begin(planes, count, weight[i])
-            fill_gram(data, i, labels, count, planes, buffers)
+            fill_gram(data, i, labels, count, planes, arena)
             loss, _length = step(planes, 0, violation, 1.0 / scale, max_steps, change)
             sums[LOSS] += loss
-            kept = select(labels, change, count, -scale, buffers.chosen, row)
+            kept = select(labels, change, count, -scale, arena.chosen, row)
             if kept > 0:
                 sums[STEPS] += 1.0
-                picked = buffers.chosen[: kept * size].reshape((kept, size))
-                add_labels(space, data, i, picked, row[:kept], buffers.statistics, w)
+                picked = arena.chosen[: kept * size].reshape((kept, size))
+                add_labels(space, data, i, picked, row[:kept], arena.statistics, w)
                 for q in range(kept):
                     row[q] *= (before + position) / scale
-                add_labels(space, data, i, picked, row[:kept], buffers.statistics, late)
+                add_labels(space, data, i, picked, row[:kept], arena.statistics, late)
 
     return visits
-
-
-class _Buffers(NamedTuple):
-    """Room for one visit; compiled code makes no arrays."""
-
-    gram: ProductRoom
-    work: np.ndarray
-    statistics: np.ndarray
-    labels: np.ndarray
-    values: np.ndarray
-    violation: np.ndarray
-    change: np.ndarray
-    row: np.ndarray
-    chosen: np.ndarray
 
 
 class SampledVisitor(Visitor):
@@ -202,24 +187,14 @@ class SampledVisitor(Visitor):
     def __init__(
         self, data: CompiledData, sampler: Sampler, wanted: int, step: Step, scratch: np.ndarray
     ) -> None:
-        blocks, count = data.blocks, sampler.n_labels(data, wanted)
+        count = sampler.n_labels(data, wanted)
         most = 1 + count
         self.data = data
         self.step = step
         self.space = data.space(np.float64)
         self.room = sampler.room(data, count, np.float64)
         self.planes = one_block(most)
-        self.buffers = _Buffers(
-            gram=ProductRoom.of(data.space(np.float64, bounds=False), blocks.features, scratch),
-            work=aligned_zeros(blocks.work_size, np.float64),
-            statistics=data.statistics(np.float64),
-            labels=aligned_zeros(most * blocks.label_size, np.int32),
-            values=aligned_zeros(count, np.float64),
-            violation=aligned_zeros(most, np.float64),
-            change=aligned_zeros(2 * most, np.float64),  # as `sampled_steps` demands
-            row=aligned_zeros(most, np.float64),
-            chosen=aligned_zeros(most * blocks.label_size, np.int32),
-        )
+        self.arena = data.arena(np.float64, 0, count, most, scratch)
         gram = _whole_gram if step.uses_gram else _no_gram
         self.kernel = data.kernel(_sampled_visits(sampler.make, step.move, gram))
 
@@ -227,7 +202,7 @@ class SampledVisitor(Visitor):
         blocks = self.data.blocks
         self.kernel(
             self.space, blocks.data, blocks.offsets, blocks.truth, order, weight, progress,
-            self.room, self.step.max_steps, self.planes, self.buffers,
+            self.room, self.step.max_steps, self.planes, self.arena,
         )  # fmt: skip
 
 
@@ -276,11 +251,8 @@ class ExactVisitor(Visitor):
         blocks, listed = data.blocks, data.listed
         self.space, self.blocks = data.space(np.float64), blocks
         self.truth_place = find_truths(listed, blocks)
-        self.room = (
-            aligned_zeros(blocks.work_size, np.float64),
-            aligned_zeros(listed.most, np.float64),
-            data.statistics(np.float64),
-        )
+        arena = data.arena(np.float64, n_planes=listed.most)
+        self.room = arena.work, arena.row, arena.statistics
         self.kernel = data.kernel(_exact_visits)
 
     def visit(self, order, weight, progress):

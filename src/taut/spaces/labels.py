@@ -122,7 +122,8 @@ def square_of(operations: Any) -> Any:
 
 @functools.cache
 def _square(lift):
-    def square(space, i, statistics, size, scratch, lifted):
+    def square(room, i, statistics, size):
+        space, scratch, _zero, lifted = room
         end, factor = lift(space, i, statistics, size, scratch, lifted)
         total = 0.0
         for p in range(end):

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import overload
 
+from taut.compiled.linking import CHOSEN
+
 COMPILED_ONLY = "parts of labels are walked over by compiled functions, not by Python"
 
 
@@ -109,6 +111,6 @@ def part(each: Any, index: int, amount: float) -> float:
     raise TypeError(COMPILED_ONLY)
 
 
-@overload(part, strict=False, jit_options={"fastmath": {"contract", "nsz"}, "error_model": "numpy"})
+@overload(part, strict=False, jit_options=CHOSEN | {"fastmath": {"contract", "nsz"}})
 def _choose(each, index, amount):
     return _WALKS[each.instance_class]

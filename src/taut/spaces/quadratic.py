@@ -51,12 +51,6 @@ def _place(w, z, kappa, U):
         w[j] = (U[j] + kappa * z[j]) / (1.0 + kappa)
 
 
-@kernel
-def _rescale(v, factor):
-    for j in range(v.shape[0]):
-        v[j] *= factor
-
-
 class Quadratic:
     """g(w) = 1/2 |w|^2, where points are vectors of weights."""
 
@@ -109,7 +103,7 @@ class Quadratic:
 
     def rescale(self, v: np.ndarray, factor: float) -> None:
         """Multiply the dual vector that v belongs to."""
-        _rescale(v, factor)
+        v *= factor
 
 
 @kernel

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import overload
 
+from taut.compiled.linking import CHOSEN
+
 _COMPILED_ONLY = "scalings are applied by compiled functions, not by Python"
 
 
@@ -99,7 +101,7 @@ def act(action: Reading | Adding, first: int, last: int) -> None:
     raise TypeError(_COMPILED_ONLY)
 
 
-@overload(act, strict=False, jit_options={"fastmath": True, "error_model": "numpy"})
+@overload(act, strict=False, jit_options=CHOSEN)
 def _choose(action, first, last):
     return _FUNCTIONS[action.instance_class, action.types[0].instance_class]
 
@@ -117,7 +119,7 @@ def _scaled_rise(space, i):
     return space.rises[i]
 
 
-@overload(rise_of, strict=False, jit_options={"fastmath": True, "error_model": "numpy"})
+@overload(rise_of, strict=False, jit_options=CHOSEN)
 def _choose_rise(space, i):
     scaled = getattr(space, "instance_class", None) is ScaledSpace
     return _scaled_rise if scaled else _no_rise
