@@ -19,7 +19,7 @@ from cases import STRUCTURES
 from own_structures import CompiledTags, MappedTags
 from taut import CompiledStructure, Problem, Status, check_structure, solve
 from taut.binding.kernels import make_prediction_losses
-from taut.compiled import jit
+from taut.compiled import jit, linking
 from taut.errors import CacheUnavailable, InvalidStructure
 from taut.structures import Chain, Multiclass, Scalar, part
 from taut.structures.base import EXPECTATION
@@ -670,3 +670,10 @@ def test_errors_of_the_library_itself_stay_what_they_are():
     data = Problem(Multiclass(3), np.eye(3), np.arange(3)).data
     with pytest.raises(jit.NumbaError):
         data.kernel(make_prediction_losses)(None, None, None, np.empty(3))
+
+
+def test_versions_of_numba_that_were_not_tried_compile_by_their_own_means():
+    usual = (jit.numba.core.compiler.Compiler,) * 2
+    assert linking.compilers("0.60.1") == linking.compilers("0.69.0rc1") == usual
+    for version in ("0.61.2", "0.68.1"):
+        assert linking.compilers(version) == (linking.WholeCompiler, linking.InsideCompiler)

@@ -31,7 +31,7 @@ from numba.core.errors import NumbaError, UnsupportedBytecodeError
 from numba.core.serialize import dumps
 
 from taut.compiled.compile_errors import invalid_structure
-from taut.compiled.linking import InsideCompiler, WholeCompiler
+from taut.compiled.linking import FROM_PYTHON, INSIDE
 from taut.console.progress import announce, newest
 from taut.errors import CacheUnavailable
 
@@ -40,8 +40,8 @@ _OPTIONS = {"nogil": True, "fastmath": True, "error_model": "numpy", "boundschec
 #: atomic instruction, which took three quarters of the time of small oracles.
 _ALLOCATES_NOTHING = {"_nrt": False}
 #: What Python needs to call a function takes a third of the time of compiling a small one.
-_INSIDE = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": InsideCompiler}
-_OUTSIDE = {"no_cfunc_wrapper": True, "pipeline_class": WholeCompiler}
+_INSIDE = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": INSIDE}
+_OUTSIDE = {"no_cfunc_wrapper": True, "pipeline_class": FROM_PYTHON}
 
 _LONG = 1.0  # seconds of compiling after which the user is told
 _PAUSE = 5.0  # seconds without compiling after which the user is told again, as in each new fit

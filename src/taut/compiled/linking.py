@@ -12,11 +12,14 @@ import gc
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numba
 from numba import _dynfunc
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.compiler_machinery import LoweringPass, register_pass
 from numba.core.typed_passes import NativeLowering
+
+_FIRST_TRIED, _LAST_TRIED = (0, 61), (0, 68)
 
 
 class _Whole(JITCodeLibrary):
@@ -100,5 +103,18 @@ class InsideCompiler(WholeCompiler):
         return [passes]
 
 
+def compilers(version: str) -> tuple[type[Compiler], type[Compiler]]:
+    """What compiles functions that Python calls, and those that compiled code alone calls.
+
+    Both change inner parts of Numba. A version that they were not tried with compiles by its own
+    means, which takes longer and comes to the same.
+    """
+    release = tuple(int(number) for number in version.split(".")[:2])
+    tried = _FIRST_TRIED <= release <= _LAST_TRIED
+    return (WholeCompiler, InsideCompiler) if tried else (Compiler, Compiler)
+
+
+FROM_PYTHON, INSIDE = compilers(numba.__version__)
+
 #: Options of functions that compiled code chooses by types (`numba.extending.overload`).
-CHOSEN = {"fastmath": True, "error_model": "numpy", "pipeline_class": InsideCompiler}
+CHOSEN = {"fastmath": True, "error_model": "numpy", "pipeline_class": INSIDE}
