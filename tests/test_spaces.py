@@ -13,6 +13,7 @@ from taut.structures import Chain, Multiclass, Scalar
 SOLVERS = {
     "dual_coordinate": DualCoordinate(),
     "multi_sample": MultiSample(),
+    "multi_sample_2": MultiSample(2, "argmax"),
     "frank_wolfe": FrankWolfe(),
     "n_slack": NSlack(),
     "one_slack": OneSlack(),
@@ -36,11 +37,23 @@ def chain(rng):
 
 STRUCTURES = {"scalar": scalar, "multiclass": multiclass, "chain": chain}
 
+#: Each solver and each form of dual variables in the pair that is compiled fastest; where samples
+#: are merged, that is classes. Others are for long tests.
+QUICK = [
+    *(("dual_coordinate", name) for name in STRUCTURES),
+    ("multi_sample", "multiclass"),
+    ("multi_sample_2", "multiclass"),
+    ("frank_wolfe", "scalar"),
+    ("n_slack", "scalar"),
+    ("one_slack", "multiclass"),
+    ("one_slack", "chain"),
+]
+
 
 @pytest.mark.parametrize(
     ("solver", "name"),
     [
-        long_if(name == "scalar" and solver != "dual_coordinate", solver, name)
+        long_if((solver, name) not in QUICK, solver, name)
         for solver in SOLVERS
         for name in STRUCTURES
     ],
