@@ -424,9 +424,17 @@ REACH = {
 #: Those of them that work on labels, and need no means.
 BY_LABELS = ("frank-wolfe", "multi-sample", "multi-sample-2", "subgradient")
 
-#: Structures whose rows are stored in another way than those of the one before, and nothing else.
-#: Scalars, classes and chains are tested in both ways by every change, these by long tests.
+#: Structures that differ from others in how rows are stored, in their precision, in the bias or in
+#: who lists labels, and in nothing else. Scalars, classes and chains are tested in all ways by
+#: every change, the structures here by long tests.
 TWINS = (
+    "scalar-csr",
+    "regression-single",
+    "multiclass-csr",
+    "bags",
+    "latent-multiclass",
+    "multiclass-slack",
+    "tags-compiled-slack",
     "regression-csr-bias",
     "graph-csr-symmetric",
     "pairwise-csr",

@@ -393,7 +393,7 @@ def test_start_whose_weights_are_none_is_refused(edit):
 @pytest.mark.parametrize("name", ["w", "best_w", "late"])
 def test_start_with_values_in_the_padding_is_refused(name):
     """They belong to no weight, and would count in the regulariser."""
-    problem = STRUCTURES["latent-multiclass"].problem()
+    problem = STRUCTURES["latent-multiclass-cost-bias"].problem()
     state = solve(problem, Subgradient(), tol=0.1, random_state=0).state
     full = np.where(problem.data.pad(np.ones(problem.n_features)) == 0.0, 1.0, state[name])
     assert (full != state[name]).any()

@@ -331,7 +331,7 @@ def test_own_result_is_converged_at_once(form, solver):
     assert again.certificate.dual >= result.certificate.dual * (1.0 - 1e-7)
 
 
-@pytest.mark.parametrize("form", ["multiclass"])
+@pytest.mark.parametrize("form", ["multiclass-bias"])
 def test_start_from_a_solve_without_passes(form):
     """The first was interrupted before a pass was over; the third had nothing left to do."""
     problem = STRUCTURES[form].problem()

@@ -19,7 +19,7 @@ from test_regularizer import numbers, regularizer
 from test_solvers import assert_feasible, assert_optimal, dual_point, mined_labels
 
 SOLVER = HardNegatives(inner_gap=1e-9)
-SEVERAL = ["multiclass-cost-bias", "chain", "tags-plain", "tags-compiled"]
+SEVERAL = ["multiclass-cost-bias", "chain", "tags-plain"]
 
 
 def run(problem, solver=SOLVER, **options):
@@ -51,7 +51,7 @@ def mined_blocks(case, state):
     return psi, losses, uneven(case)[owner]
 
 
-@pytest.mark.parametrize("name", SEVERAL)
+@pytest.mark.parametrize("name", [*SEVERAL, long_if(True, "tags-compiled")])
 class TestBinaryProblem:
     def test_w_is_its_optimum(self, name):
         case, result = STRUCTURES[name], settled(name)
@@ -110,7 +110,8 @@ class TestBinaryProblem:
     ("name", "kind"),
     [
         ("chain", "mean"),
-        ("tags-compiled", "all"),
+        ("multiclass-cost-bias", "all"),
+        long_if(True, "tags-compiled", "all"),
         long_if(True, "tags-compiled", "full"),
         ("tags-plain", "all"),
     ],
@@ -164,7 +165,12 @@ class Roughly(Tags):
 
 @pytest.mark.parametrize(
     "case",
-    [*(STRUCTURES[name] for name in [*SEVERAL, "multiclass-single"]), tags(Roughly)],
+    [
+        *(STRUCTURES[name] for name in SEVERAL),
+        long_if(True, STRUCTURES["multiclass-single"]),
+        long_if(True, STRUCTURES["tags-compiled"]),
+        tags(Roughly),
+    ],
 )
 def test_reports_are_the_gap_at_the_w_that_was_mined_at(case):
     problem = case.problem(0.3)

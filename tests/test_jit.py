@@ -190,11 +190,12 @@ class Own(CompiledStructure):
 
     @staticmethod
     def argmax(data, i, work, loss_weight, label):
-        values = np.empty(3)
+        best = -np.inf
         for k in range(3):
-            values[k] = work[k] + loss_weight * SCALE * (k != data[0][i])
-        label[0] = np.argmax(values)
-        return values[label[0]]
+            value = work[k] + loss_weight * SCALE * (k != data[0][i])
+            if value > best:
+                best, label[0] = value, k
+        return best
 """
 
 USE = """
@@ -204,11 +205,14 @@ import numpy as np
 from numba.core import event
 
 def loss(structure):
-    "The mean loss of the worst label: the hinge at w = 0."
+    "The mean loss of wrong labels, by the smallest of all kernels around an oracle."
     from taut import Problem
-    rng = np.random.default_rng(0)
-    problem = Problem(structure, rng.normal(size=(20, 4)), rng.integers(3, size=20))
-    return problem.data.hinges(problem.data.pad(np.zeros(12))).mean()
+    from taut.binding.kernels import make_prediction_losses
+    y, losses = np.arange(20) % 3, np.empty(20)
+    data = Problem(structure, np.ones((20, 4)), y).data
+    wrong = ((y + 1) % 3).astype(np.int32)
+    data.kernel(make_prediction_losses)(data.blocks.data, data.blocks.offsets, wrong, losses)
+    return losses.mean()
 
 def own(path):
     spec = importlib.util.spec_from_file_location("own", path)
@@ -340,27 +344,35 @@ def test_the_same_oracles_are_compiled_in_once():
 
 
 class Allocating(MappedTags):
-    """Its oracles make arrays, return one to each other, and overwrite what they have made."""
+    """Its oracles make arrays, copies of their arguments too, and overwrite what they have made."""
 
     @staticmethod
     def pull(data, i, w, work):
-        _truth, m, X = data
-        n_pairs = m * (m - 1) // 2
-        work[:m] = X[i] @ w[: X.shape[1] * m].copy().reshape((-1, m))
-        work[m : m + n_pairs] = w[X.shape[1] * m :]
+        m, X, own = data[1], data[2], w.copy()
+        scores = np.zeros(m)
+        for j in range(X.shape[1]):
+            for k in range(m):
+                scores[k] += X[i, j] * own[j * m + k]
+        for k in range(m):
+            work[k] = scores[k]
+        for p in range(m * (m - 1) // 2):
+            work[m + p] = own[X.shape[1] * m + p]
 
     @staticmethod
     def push(data, i, statistics, w):
-        _truth, m, X = data
-        w[: X.shape[1] * m] += np.outer(X[i], statistics[:m]).ravel()
-        w[X.shape[1] * m :] += statistics[m:]
+        m, X, own = data[1], data[2], statistics.copy()
+        for j in range(X.shape[1]):
+            for k in range(m):
+                w[j * m + k] += X[i, j] * own[k]
+        for p in range(m * (m - 1) // 2):
+            w[X.shape[1] * m + p] += own[m + p]
 
     @staticmethod
     def loss(data, i, label):
-        wrong = np.zeros(label.shape[0])
+        wrong = np.zeros(1)
         for t in range(label.shape[0]):
-            wrong = wrong + (np.arange(label.shape[0]) == t) * (label[t] != data[0][i, t])
-        return wrong.sum()
+            wrong = wrong + (label[t] != data[0][i, t])
+        return wrong[0]
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
@@ -503,7 +515,7 @@ def test_compiling_takes_nothing_of_the_time_limit(now):
         now.seconds += 100.0
         jit._compilation.on_end(None)
 
-    problem = Problem(Multiclass(3), np.eye(3), np.arange(3))
+    problem = Problem(Multiclass(3), 2.0 * np.eye(3) - 1.0, np.arange(3))
     result = solve(problem, tol=1e-6, time_limit=1.0, callbacks=[compile_for_long], random_state=0)
     certificate = result.certificate
     assert certificate.status is Status.CONVERGED

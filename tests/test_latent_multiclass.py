@@ -262,6 +262,7 @@ def test_two_classes_have_one_decision():
     assert model.predict(X).tolist() == [labels[k] for k in second.astype(int)]
 
 
+@pytest.mark.long
 def test_single_precision_has_true_values():
     single = [x.astype(np.float32) for x in X]
     model = LatentMulticlassSVM(random_state=0).fit(single, y)

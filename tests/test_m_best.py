@@ -16,8 +16,10 @@ BY_POSITION = {
 }
 
 
-# Rows are read by `prepare` alone: those that are stored in another way are long tests.
-WITH_LONG = names(BY_POSITION, long=[name for name in BY_POSITION if "csr" in name])
+# Rows are read by `prepare` alone: other ways of storing them, and numbers, are long tests.
+WITH_LONG = names(
+    BY_POSITION, long=[name for name in BY_POSITION if "csr" in name or "single" in name]
+)
 
 
 @pytest.fixture(params=WITH_LONG)
@@ -86,7 +88,7 @@ def test_weights_are_seen_through_a_prior(rng):
         assert_allclose(seen, plain, rtol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["scalar", "multiclass-slack", "tags-compiled"])
+@pytest.mark.parametrize("name", ["scalar", "multiclass-slack-bias", "tags-compiled"])
 def test_labels_of_another_kind_are_refused(name):
     data = STRUCTURES[name].problem().data
     with pytest.raises(MissingOracle, match=r"has no scores of single labels, .*: set n_labels"):

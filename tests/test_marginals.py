@@ -64,7 +64,7 @@ def test_threads_change_nothing(rng):
     assert_array_equal(*likelihoods)
 
 
-@pytest.mark.parametrize("name", ["scalar", "multiclass-slack", "tags-compiled"])
+@pytest.mark.parametrize("name", ["scalar", "multiclass-slack-bias", "tags-compiled"])
 def test_structures_without_expectations_are_named(name):
     data = STRUCTURES[name].problem().data
     for call in (data.marginals, data.log_likelihoods):

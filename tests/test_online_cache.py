@@ -35,7 +35,7 @@ FORMS = [
     "regression-bias",
     "multiclass",
     "multiclass-single",
-    "multiclass-csr",
+    "multiclass-csr-cost-bias",
     "chain",
     "pairwise",
     "ndcg",
@@ -941,7 +941,7 @@ def test_an_inflow_goes_on_where_reading_stopped():
 
 
 def test_csr_and_priors_in_streams_are_those_in_memory():
-    case = STRUCTURES["multiclass-csr"]
+    case = STRUCTURES["scalar-csr-bias"]
     n = case.problem().n_features
     rng = np.random.default_rng(0)
     prior = Regularizer(rng.normal(size=n), rng.uniform(0.2, 5.0, n), rng.random(n) < 0.5)

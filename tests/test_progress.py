@@ -161,8 +161,15 @@ class Stream(io.StringIO):
         return super().write(text)
 
 
+@pytest.fixture(scope="module")
+def few_objects():
+    """Let collections pass by what the tests of other files have left, which is much."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture
-def stream(monkeypatch):
+def stream(monkeypatch, few_objects):
     """Standard error that is no terminal; no line of another test is open."""
     gc.collect()
     progress._open.clear()

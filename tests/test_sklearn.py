@@ -110,7 +110,7 @@ EXPECTED = {
 # Kernels are compiled for each precision and each way in which rows are stored. What becomes of the
 # data is one code for all estimators, so that some come in all forms in long tests alone.
 OTHER_FORMS = ("check_estimators_dtypes", "X_dtype=float32", "sparse")
-IN_ONE_FORM = (RankSVM, ChainSVM, LatentSVM, LatentMulticlassSVM)
+IN_ONE_FORM = (RegressionSVM, RankSVM, ChainSVM, LatentSVM, LatentMulticlassSVM)
 
 
 def with_long_tests(parametrize):
@@ -120,7 +120,10 @@ def with_long_tests(parametrize):
     for parameter in parameters:
         (estimator, check), marks = getattr(parameter, "values", parameter), []
         name = parametrize.kwargs["ids"](check)
-        if isinstance(estimator, IN_ONE_FORM) and any(form in name for form in OTHER_FORMS):
+        in_one_form = isinstance(estimator, IN_ONE_FORM) or (
+            isinstance(estimator, MulticlassSVM) and estimator.calibrate is not None
+        )
+        if in_one_form and any(form in name for form in OTHER_FORMS):
             marks = [pytest.mark.long]
         marks += getattr(parameter, "marks", ())
         marked.append(pytest.param(estimator, check, marks=marks))

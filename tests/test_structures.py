@@ -54,7 +54,6 @@ def test_hinges_equal_enumeration(case, rng):
         assert_allclose(data.hinges(data.pad(w)), expected, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("case", STRUCTURES, indirect=True)
 def test_lengths_bound_the_features_of_all_labels(case, rng):
     data = case.problem().data
     if isinstance(case.structure, Structure):

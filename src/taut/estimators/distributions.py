@@ -75,12 +75,13 @@ class LabelDistribution(StructuralEstimator):
         --------
         >>> import numpy as np
         >>> from taut import ChainSVM
-        >>> X = [np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]), np.array([[0.0, 1.0], [1.0, 0.0]])]
+        >>> noun, verb = [1.0, -1.0], [-1.0, 1.0]
+        >>> X = [np.array([noun, verb, noun]), np.array([verb, noun])]
         >>> model = ChainSVM(random_state=0).fit(X, [["noun", "verb", "noun"], ["verb", "noun"]])
         >>> labels, scores = model.predict_top(X[1:], k=2)
         >>> labels[0]
         array([['verb', 'noun'],
-               ['noun', 'noun']], dtype='<U4')
+               ['verb', 'verb']], dtype='<U4')
         """
         wanted: Any = k
         if not isinstance(wanted, Integral) or int(wanted) < 1:

@@ -61,7 +61,7 @@ class LatentMulticlassSVM(CostSensitive, BagClassifier):
     --------
     >>> import numpy as np
     >>> from taut import LatentMulticlassSVM
-    >>> quiet, up, down = [0.0, 0.0], [3.0, 0.0], [0.0, 3.0]
+    >>> quiet, up, down = [0.1, 0.1], [3.0, 0.1], [0.1, 3.0]
     >>> X = [np.array([quiet, up]), np.array([down, quiet, quiet]), np.array([quiet, quiet])]
     >>> model = LatentMulticlassSVM(C=10.0, random_state=0).fit(X, ["up", "down", "none"])
     >>> model.predict(X)

@@ -56,9 +56,10 @@ class StructuredSVM(OnlineEstimator, HasStructure):
     >>> import numpy as np
     >>> from taut import StructuredSVM
     >>> from taut.structures import Multiclass
+    >>> X = 2.0 * np.eye(3) - 1.0
     >>> model = StructuredSVM(Multiclass(3), C=1.0, random_state=0)
-    >>> model = model.fit(np.eye(3), np.array([0, 1, 2]))
-    >>> model.predict(np.eye(3))
+    >>> model = model.fit(X, np.array([0, 1, 2]))
+    >>> model.predict(X)
     array([0, 1, 2], dtype=int32)
     """
 

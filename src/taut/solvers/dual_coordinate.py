@@ -53,7 +53,8 @@ class DualCoordinate(BlockAscent):
     >>> from taut import Problem, solve
     >>> from taut.solvers import DualCoordinate
     >>> from taut.structures import Multiclass
-    >>> problem = Problem(Multiclass(2), np.eye(2), np.array([0, 1]), C=1.0)
+    >>> X, y = np.array([[0.5, 0.5], [-0.5, -0.5]]), np.array([0, 1])
+    >>> problem = Problem(Multiclass(2, bias=1.0), X, y, C=1.0)
     >>> result = solve(problem, DualCoordinate(recentring=0.0), tol=1e-6, random_state=0)
     >>> round(result.certificate.primal, 4)
     0.5

@@ -60,7 +60,8 @@ class MultiSample(SeveralLabels, BlockAscent):
     >>> from taut import Problem, solve
     >>> from taut.solvers import MultiSample
     >>> from taut.structures import Multiclass
-    >>> problem = Problem(Multiclass(3), np.eye(3), np.array([0, 1, 2]), C=1.0)
+    >>> X, y = np.array([[1.0, 0.2], [0.1, 1.0], [1.0, 1.0]]), np.array([0, 1, 2])
+    >>> problem = Problem(Multiclass(3, bias=1.0), X, y, C=1.0)
     >>> for solver in (MultiSample(), MultiSample(2)):
     ...     result = solve(problem, solver, tol=1e-2, random_state=0)
     ...     result.certificate.relative_gap <= 1e-2

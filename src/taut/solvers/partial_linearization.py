@@ -53,7 +53,8 @@ class PartialLinearization(BlockAscent):
     >>> from taut import Problem, solve
     >>> from taut.solvers import PartialLinearization
     >>> from taut.structures import Multiclass
-    >>> problem = Problem(Multiclass(2), np.eye(2), np.array([0, 1]), C=1.0)
+    >>> X, y = np.array([[0.5, 0.5], [-0.5, -0.5]]), np.array([0, 1])
+    >>> problem = Problem(Multiclass(2, bias=1.0), X, y, C=1.0)
     >>> result = solve(problem, PartialLinearization(), tol=1e-6, random_state=0)
     >>> round(result.certificate.primal, 4)
     0.5
@@ -108,7 +109,8 @@ class ExponentiatedGradient(PartialLinearization):
     >>> from taut import Problem, solve
     >>> from taut.solvers import ExponentiatedGradient
     >>> from taut.structures import Multiclass
-    >>> problem = Problem(Multiclass(2), np.eye(2), np.array([0, 1]), C=1.0)
+    >>> X, y = np.array([[0.5, 0.5], [-0.5, -0.5]]), np.array([0, 1])
+    >>> problem = Problem(Multiclass(2, bias=1.0), X, y, C=1.0)
     >>> result = solve(problem, ExponentiatedGradient(), tol=1e-4, random_state=0)
     >>> round(result.certificate.primal, 3)
     0.5

@@ -45,9 +45,9 @@ class Bags(CompiledStructure):
     >>> from taut import Problem, solve
     >>> from taut.structures import Bags
     >>> X, offsets = np.array([[2.0], [-1.0], [-1.0], [-0.5]]), np.array([0, 2, 4])
-    >>> problem = Problem(Bags(), (X, offsets), np.array([0, -1]), C=1.0)
+    >>> problem = Problem(Bags(bias=1.0), (X, offsets), np.array([0, -1]), C=1.0)
     >>> solve(problem, tol=1e-8, random_state=0).w.round(3)
-    array([0.5])
+    array([ 0.8, -0.6])
     """
 
     allocates = False

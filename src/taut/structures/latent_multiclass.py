@@ -51,11 +51,12 @@ class LatentMulticlass(CompiledStructure):
     >>> import numpy as np
     >>> from taut import Problem, solve
     >>> from taut.structures import LatentMulticlass
-    >>> X, offsets = np.array([[0.0, 0.0], [2.0, 0.0], [0.0, 2.0], [0.0, 0.0]]), np.array([0, 2, 4])
-    >>> problem = Problem(LatentMulticlass(2), (X, offsets), np.array([[0, 1], [1, 0]]), C=1.0)
-    >>> abs(solve(problem, tol=1e-8, random_state=0).w.reshape(2, 2).round(2))
-    array([[0.5, 0. ],
-           [0. , 0.5]])
+    >>> X, offsets = np.array([[1.0, 1.0], [2.0, -1.0], [-1.0, 2.0], [1.0, 1.0]]), [0, 2, 4]
+    >>> y = np.array([[0, 1], [1, 0]])
+    >>> problem = Problem(LatentMulticlass(2, bias=1.0), (X, offsets), y, C=1.0)
+    >>> solve(problem, tol=1e-8, random_state=0).w[:4].reshape(2, 2).round(2)
+    array([[ 0.2, -0.4],
+           [-0.4,  0.2]])
     """
 
     allocates = False

@@ -68,13 +68,13 @@ class Multiclass(CompiledStructure):
     >>> import numpy as np
     >>> from taut import Problem, solve
     >>> from taut.structures import Multiclass
-    >>> X = np.eye(3)
+    >>> X = 2.0 * np.eye(3) - 1.0
     >>> problem = Problem(Multiclass(3), X, np.array([0, 1, 2]), C=1.0)
     >>> result = solve(problem, tol=1e-6, random_state=0)
     >>> result.w.reshape(3, 3).round(3)
-    array([[ 0.667, -0.333, -0.333],
-           [-0.333,  0.667, -0.333],
-           [-0.333, -0.333,  0.667]])
+    array([[ 0.333, -0.167, -0.167],
+           [-0.167,  0.333, -0.167],
+           [-0.167, -0.167,  0.333]])
     """
 
     allocates = False

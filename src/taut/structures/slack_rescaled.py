@@ -48,11 +48,12 @@ class SlackRescaled:
     >>> from taut import Problem, solve
     >>> from taut.structures import Multiclass, SlackRescaled
     >>> cost = np.array([[0.0, 1.0, 4.0], [1.0, 0.0, 1.0], [4.0, 1.0, 0.0]])
-    >>> X, y = np.eye(3), np.array([0, 1, 2])
-    >>> for structure in (Multiclass(3, cost), SlackRescaled(Multiclass(3, cost))):
-    ...     solve(Problem(structure, X, y, C=9.0), tol=1e-6, random_state=0).w[:3].round(2) + 0.0
-    array([ 2.,  0., -2.])
-    array([ 0.67, -0.33, -0.33])
+    >>> X, y = 2.0 * np.eye(3) - 1.0, np.array([0, 1, 2])
+    >>> classes = Multiclass(3, cost, bias=1.0)
+    >>> for structure in (classes, SlackRescaled(classes)):
+    ...     solve(Problem(structure, X, y, C=9.0), tol=1e-6, random_state=0).w[:3].round(2)
+    array([ 1.08, -0.17, -0.92])
+    array([ 0.33, -0.17, -0.17])
     """
 
     structure: Any

@@ -217,7 +217,7 @@ class HardNegatives(Solver[MiningState]):
     >>> from taut.solvers import HardNegatives
     >>> from taut.structures import Multiclass
     >>> X, y = np.array([[1.0, 0.2], [0.1, 1.0], [1.0, 1.0]]), np.array([0, 1, 2])
-    >>> problem = Problem(Multiclass(3), X, y, C=1.0)
+    >>> problem = Problem(Multiclass(3, bias=1.0), X, y, C=1.0)
     >>> best = solve(problem, tol=1e-6, random_state=0).certificate
     >>> mined = solve(problem, HardNegatives(inner_gap=1e-6), random_state=0).certificate
     >>> mined.status.name, mined.dual < best.dual < mined.primal

@@ -56,7 +56,8 @@ class NSlack(BlockAscent):
     >>> from taut import Problem, solve
     >>> from taut.solvers import NSlack
     >>> from taut.structures import Multiclass
-    >>> problem = Problem(Multiclass(2), np.eye(2), np.array([0, 1]), C=1.0)
+    >>> X, y = np.array([[0.5, 0.5], [-0.5, -0.5]]), np.array([0, 1])
+    >>> problem = Problem(Multiclass(2, bias=1.0), X, y, C=1.0)
     >>> result = solve(problem, NSlack(), tol=1e-6, random_state=0)
     >>> round(result.certificate.primal, 4)
     0.5

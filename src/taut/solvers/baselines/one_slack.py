@@ -196,7 +196,8 @@ class OneSlack(Solver[CutState]):
     >>> from taut import Problem, solve
     >>> from taut.solvers import OneSlack
     >>> from taut.structures import Multiclass
-    >>> problem = Problem(Multiclass(2), np.eye(2), np.array([0, 1]), C=1.0)
+    >>> X, y = np.array([[0.5, 0.5], [-0.5, -0.5]]), np.array([0, 1])
+    >>> problem = Problem(Multiclass(2, bias=1.0), X, y, C=1.0)
     >>> result = solve(problem, OneSlack(), tol=1e-6)
     >>> round(result.certificate.primal, 4)
     0.5

@@ -44,10 +44,11 @@ class PassiveAggressive(Sequential):
     >>> from taut import Problem, solve
     >>> from taut.solvers import PassiveAggressive
     >>> from taut.structures import Multiclass
-    >>> problem = Problem(Multiclass(2), np.eye(2), np.array([0, 1]), C=1.0)
+    >>> X, y = np.array([[0.5, 0.5], [-0.5, -0.5]]), np.array([0, 1])
+    >>> problem = Problem(Multiclass(2, bias=1.0), X, y, C=1.0)
     >>> result = solve(problem, PassiveAggressive(), max_iter=1, random_state=0)
     >>> result.w.round(2), round(result.certificate.primal, 2)
-    (array([ 0.5, -0.5, -0.5,  0.5]), 0.5)
+    (array([ 0.39, -0.39,  0.39, -0.39,  0.11, -0.11]), 0.76)
     """
 
     name: ClassVar[str] = "passive_aggressive"

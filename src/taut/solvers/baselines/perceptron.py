@@ -88,7 +88,8 @@ class Perceptron(Sequential):
     >>> from taut import Problem, solve
     >>> from taut.solvers import Perceptron
     >>> from taut.structures import Multiclass
-    >>> problem = Problem(Multiclass(2), np.eye(2), np.array([0, 1]), C=1.0)
+    >>> X, y = np.array([[0.5, 0.5], [-0.5, -0.5]]), np.array([0, 1])
+    >>> problem = Problem(Multiclass(2, bias=1.0), X, y, C=1.0)
     >>> result = solve(problem, Perceptron(), random_state=0)
     >>> result.certificate.status.name, problem.data.predict(result.w).tolist()
     ('SETTLED', [0, 1])

@@ -68,7 +68,8 @@ class Subgradient(Sequential):
     >>> from taut import Problem, solve
     >>> from taut.solvers import Subgradient
     >>> from taut.structures import Multiclass
-    >>> problem = Problem(Multiclass(2), np.eye(2), np.array([0, 1]), C=1.0)
+    >>> X, y = np.array([[0.5, 0.5], [-0.5, -0.5]]), np.array([0, 1])
+    >>> problem = Problem(Multiclass(2, bias=1.0), X, y, C=1.0)
     >>> result = solve(problem, Subgradient(), tol=0.01, random_state=0)
     >>> round(result.certificate.primal, 2)
     0.5
