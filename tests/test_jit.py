@@ -519,7 +519,7 @@ def test_compiling_takes_nothing_of_the_time_limit(now):
     result = solve(problem, tol=1e-6, time_limit=1.0, callbacks=[compile_for_long], random_state=0)
     certificate = result.certificate
     assert certificate.status is Status.CONVERGED
-    assert certificate.seconds == result.history[-1].seconds == 0.0
+    assert max(certificate.seconds, result.history[-1].seconds) < 1e-9
     assert certificate.compile_seconds == 100.0 * len(result.history)
 
 
