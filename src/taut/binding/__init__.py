@@ -69,7 +69,7 @@ def bind(
 
 def has_oracle(data: CompiledData | PythonData, name: str) -> TypeGuard[CompiledData]:
     """Whether data are those of a compiled structure that has this one of its optional oracles."""
-    return getattr(data.oracles, name) is not None
+    return getattr(data.operations, name) is not None
 
 
 def complete(

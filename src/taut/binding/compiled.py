@@ -83,8 +83,10 @@ class CompiledData(CompiledAbilities):
         self._lengths: np.ndarray | None = None  # |phi| of any label of each block, at most
         features = blocks.features
         functions = features.functions(structure)
-        self.own_oracles = Operations(*structure.oracles, *functions)  # see the weights as they are
-        self.oracles = self.own_oracles
+        self.own_operations = Operations(
+            *structure.oracles, *functions
+        )  # see the weights as they are
+        self.operations = self.own_operations
         self.prior = (regularizer or Regularizer()).check(features.n_features)
         self.n_blocks = blocks.n_blocks
         self.n_features = features.n_features
@@ -98,21 +100,21 @@ class CompiledData(CompiledAbilities):
         self.quadratic = features.quadratic(self.prior)
         if not self.prior.trivial:
             functions = through_scaling(functions, structure.allocates)
-            self.oracles = Operations(*structure.oracles, *functions)
+            self.operations = Operations(*structure.oracles, *functions)
             self._regularise()
 
     def _regularise(self) -> None:
         """Let the functions of the space see the weights through the scaling of the prior."""
         self.scalings = {bounds: self.prior.scaling(self.pad, bounds) for bounds in (True, False)}
         self.rises = np.ones(self.blocks.n_blocks)
-        if not self.prior.rescales or self.oracles.exact_step is None:
+        if not self.prior.rescales or self.operations.exact_step is None:
             return
         if self.listed.most <= FEW_LABELS:
-            own = self._gram_sizes(self.own_oracles, self.own_space, self.blocks.features.lifts)
-            scaled = self._gram_sizes(self.oracles, self.space(np.float64, bounds=False), False)
+            own = self._gram_sizes(self.own_operations, self.own_space, self.blocks.features.lifts)
+            scaled = self._gram_sizes(self.operations, self.space(np.float64, bounds=False), False)
             np.divide(scaled, own, out=self.rises, where=own > 0.0)
         else:
-            self.oracles = self.oracles._replace(exact_step=None)
+            self.operations = self.operations._replace(exact_step=None)
 
     def _gram_sizes(self, operations: Any, space: tuple, lifts: bool) -> np.ndarray:
         """What bounds the curvature of a step over all labels of each block, in a space."""
@@ -170,11 +172,11 @@ class CompiledData(CompiledAbilities):
 
     def kernel(self, make: Callable[[Any], Callable]) -> Callable:
         """The loop that `make` builds around the operations, compiled."""
-        return specialise(make, self.oracles, self.structure.allocates)
+        return specialise(make, self.operations, self.structure.allocates)
 
     def own_kernel(self, make: Callable[[Any], Callable], bounded: bool = False) -> Callable:
         """The same without the prior, for `own_space`."""
-        return specialise(make, self.own_oracles, self.structure.allocates, bounded)
+        return specialise(make, self.own_operations, self.structure.allocates, bounded)
 
     def take(self, which: np.ndarray) -> CompiledData | None:
         """A copy of some blocks alone; None where they have to be encoded again."""
@@ -422,7 +424,7 @@ class CompiledData(CompiledAbilities):
 
     def _expectation_room(self, w: np.ndarray, temperature: float) -> Callable[[], tuple]:
         """What makes a thread's temperature, empty base and room for a mean."""
-        if self.oracles.expect is None or self.blocks.n_labels == 0:
+        if self.operations.expect is None or self.blocks.n_labels == 0:
             raise MissingOracle(
                 f"{type(self.structure).__name__} has no expect, which probabilities of labels are "
                 "computed by: see taut.CompiledStructure"

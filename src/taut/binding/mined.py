@@ -87,8 +87,8 @@ def _mark_known(order, starts, owner, offsets, pairs, known_offsets, known_pairs
             out[j] |= same
 
 
-def _measure(oracles):
-    products, loss = products_of(oracles), oracles.loss
+def _measure(operations):
+    products, loss = products_of(operations), operations.loss
 
     def measure(data, owner, offsets, pairs, room, row, points):
         """Loss and |psi|^2 of each label."""

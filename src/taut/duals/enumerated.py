@@ -19,10 +19,10 @@ from taut.storage.stored import Stored, check, check_totals
 _AHEAD = 2  # visits between asking for a block's data and using them
 
 
-def _exact_pass(oracles):
-    pull, exact_step, push_to = oracles.pull, oracles.exact_step, pushing_of(oracles)
-    ask_for_rows, ask_for, n_all = oracles.ask, oracles.prefetch, oracles.n_all
-    square = oracles.square
+def _exact_pass(operations):
+    pull, exact_step, push_to = operations.pull, operations.exact_step, pushing_of(operations)
+    ask_for_rows, ask_for, n_all = operations.ask, operations.prefetch, operations.n_all
+    square = operations.square
 
     def exact_pass(space, data, order, weight, worker, stiffness, work, change, alpha, gap, sums):
         """Visit blocks in order; the exact block step over all labels."""
@@ -53,8 +53,8 @@ def _exact_pass(oracles):
     return exact_pass
 
 
-def _exact_sums(oracles):
-    add_labels, loss = adding_of(oracles), oracles.loss
+def _exact_sums(operations):
+    add_labels, loss = adding_of(operations), operations.loss
 
     def exact_sums(space, data, listed, truth_place, alpha, statistics, change, U):
         """U += sum_ik alpha_ik (phi(truth) - phi(k)), unless it is empty; the summed loss.
@@ -79,8 +79,8 @@ def _exact_sums(oracles):
     return exact_sums
 
 
-def _largest_squares(oracles):
-    parts, lift, n_all = oracles.parts, oracles.lift, oracles.n_all
+def _largest_squares(operations):
+    parts, lift, n_all = operations.parts, operations.lift, operations.n_all
 
     def largest_squares(data, listed, offsets, truth, room, row, out):
         """out[i] = the largest |psi|^2 of block i."""

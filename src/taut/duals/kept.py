@@ -107,8 +107,8 @@ def _add_all(psi, factors, U):
             _add(psi, slot, factors[slot], U)
 
 
-def _label_vector(oracles):
-    add_labels = adding_of(oracles)
+def _label_vector(operations):
+    add_labels = adding_of(operations)
 
     def label_vector(space, data, i, labels, scales, statistics, U):
         """U += sum_q scales[q] phi_i(labels[q])."""

@@ -39,16 +39,16 @@ _AHEAD = 2  # visits between asking for a block's planes and using them
 def _plane_pass(step, make_sample):
     """What builds the loop of visits that find planes by a sampler and move by a step."""
 
-    def make(oracles):
-        return _visits(oracles, step, helper(make_sample(oracles)))
+    def make(operations):
+        return _visits(operations, step, helper(make_sample(operations)))
 
     return make
 
 
-def _visits(oracles, step, sample):
-    pull, score, products = oracles.pull, score_of(oracles), products_of(oracles)
-    ask_for, ask_for_rows = oracles.prefetch, oracles.ask
-    loss_of, move = oracles.loss, moving_of(oracles)
+def _visits(operations, step, sample):
+    pull, score, products = operations.pull, score_of(operations), products_of(operations)
+    ask_for, ask_for_rows = operations.prefetch, operations.ask
+    loss_of, move = operations.loss, moving_of(operations)
 
     def plane_pass(
         space, data, offsets, truth, order, weight, worker, stiffness, exact, max_steps, seed,
@@ -132,8 +132,8 @@ def _visits(oracles, step, sample):
     return plane_pass
 
 
-def _plane_vector(oracles):
-    add_labels = adding_of(oracles)
+def _plane_vector(operations):
+    add_labels = adding_of(operations)
 
     def plane_vector(space, data, planes, statistics, values, row, chosen, U):
         """U = sum_iq coef_iq psi_i(q): plane 0 is the truth, and its phi is in every psi."""
@@ -153,8 +153,8 @@ def _plane_vector(oracles):
     return plane_vector
 
 
-def _plane_losses(oracles):
-    loss_of = oracles.loss
+def _plane_losses(operations):
+    loss_of = operations.loss
 
     def plane_losses(data, planes, out):
         """The loss of each plane, by its label; 0 of the first, the truth."""

@@ -18,10 +18,10 @@ _LONGEST = 1.0 - 2.0**-52  # a whole step would leave a face of the polytope for
 _NOTHING = 1e-15  # a gain per unit of weight that rounding explains
 
 
-def _visits(oracles):
-    pull, expect, mean_loss = oracles.pull, oracles.expect, oracles.mean_loss
-    ask_for_rows, ask_for, square = oracles.ask, oracles.prefetch, square_of(oracles)
-    score, push_to = score_of_means(oracles), pushing_of(oracles)
+def _visits(operations):
+    pull, expect, mean_loss = operations.pull, operations.expect, operations.mean_loss
+    ask_for_rows, ask_for, square = operations.ask, operations.prefetch, square_of(operations)
+    score, push_to = score_of_means(operations), pushing_of(operations)
 
     def visits(
         space, data, order, weight, worker, stiffness, temperature, exact, offsets, means, arena,
@@ -68,8 +68,8 @@ def _visits(oracles):
     return visits
 
 
-def _first_means(oracles):
-    pull, expect, mean_of = oracles.pull, oracles.expect, oracles.mean_of
+def _first_means(operations):
+    pull, expect, mean_of = operations.pull, operations.expect, operations.mean_of
 
     def first_means(space, data, offsets, truth, w, share, mean_offsets, arena, means):
         """All but a small share on the truth, and that share on all labels alike; w is zero."""
@@ -129,14 +129,14 @@ class MarginalDual(MeanDual):
 def _directions(hard):
     """What builds the loop that collects directions: towards one label, or towards a mean."""
 
-    def make(oracles):
-        return _collect(oracles, _hard(oracles) if hard else _soft(oracles))
+    def make(operations):
+        return _collect(operations, _hard(operations) if hard else _soft(operations))
 
     return make
 
 
-def _soft(oracles):
-    expect = oracles.expect
+def _soft(operations):
+    expect = operations.expect
 
     def toward(data, i, work, temperature, mean, found, out):
         expect(data, i, work, temperature, 1.0, mean, out)
@@ -144,8 +144,8 @@ def _soft(oracles):
     return helper(toward)
 
 
-def _hard(oracles):
-    argmax, mean_of = oracles.argmax, oracles.mean_of
+def _hard(operations):
+    argmax, mean_of = operations.argmax, operations.mean_of
 
     def toward(data, i, work, temperature, mean, found, out):
         argmax(data, i, work, 1.0, found)
@@ -154,9 +154,9 @@ def _hard(oracles):
     return helper(toward)
 
 
-def _collect(oracles, toward):
-    pull, push, mean_loss = oracles.pull, oracles.push, oracles.mean_loss
-    score = score_of_means(oracles)
+def _collect(operations, toward):
+    pull, push, mean_loss = operations.pull, operations.push, operations.mean_loss
+    score = score_of_means(operations)
 
     def collect(
         space, data, offsets, order, weight, w, temperature, mean_offsets, means, deltas, arena,

@@ -24,10 +24,15 @@ _TRUTH, _MERGED, _FIRST = 0, 1, 2  # the planes of a visit: samples begin with t
 _NOTHING = 1e-13  # of a block's weight: a gap that rounding explains
 
 
-def _gram_rows(oracles):
+def _gram_rows(operations):
     """A function that fills the Gram matrix of truth, merged plane and samples, all of phi."""
-    parts, lift, n_all, spread = oracles.parts, oracles.lift, oracles.n_all, oracles.spread
-    products = products_of(oracles)
+    parts, lift, n_all, spread = (
+        operations.parts,
+        operations.lift,
+        operations.n_all,
+        operations.spread,
+    )
+    products = products_of(operations)
 
     def gram_rows(data, i, own, found, count, mean, arena, gram):
         """The merged plane is lifted once for all labels, then each label for those before it."""
@@ -62,17 +67,21 @@ def _gram_rows(oracles):
 def _merging_pass(make_sample):
     """What builds the loop of visits around a sampler."""
 
-    def make(oracles):
-        return _visits(oracles, helper(make_sample(oracles)))
+    def make(operations):
+        return _visits(operations, helper(make_sample(operations)))
 
     return make
 
 
-def _visits(oracles, sample):
-    pull, score, loss_of = oracles.pull, score_of(oracles), oracles.loss
-    ask_for_rows, ask_for = oracles.ask, oracles.prefetch
-    mean_of, mean_loss, score_mean = oracles.mean_of, oracles.mean_loss, score_of_means(oracles)
-    spread, push_to, gram_rows = oracles.spread, pushing_of(oracles), _gram_rows(oracles)
+def _visits(operations, sample):
+    pull, score, loss_of = operations.pull, score_of(operations), operations.loss
+    ask_for_rows, ask_for = operations.ask, operations.prefetch
+    mean_of, mean_loss, score_mean = (
+        operations.mean_of,
+        operations.mean_loss,
+        score_of_means(operations),
+    )
+    spread, push_to, gram_rows = operations.spread, pushing_of(operations), _gram_rows(operations)
 
     def merge(data, i, own, found, count, weight, coef, mean, new, part):
         """New = the mean of all planes by their coefficients."""
@@ -149,8 +158,8 @@ def _visits(oracles, sample):
     return visits
 
 
-def _true_means(oracles):
-    mean_of = oracles.mean_of
+def _true_means(operations):
+    mean_of = operations.mean_of
 
     def true_means(data, offsets, truth, mean_offsets, means):
         """All weight on the truths."""

@@ -56,14 +56,18 @@ class DiverseRoom(NamedTuple):
 def _choose_from(make):
     """What builds the choice from the labels of another sampler."""
 
-    def make_choice(oracles):
-        return _choice(oracles, make)
+    def make_choice(operations):
+        return _choice(operations, make)
 
     return make_choice
 
 
-def _choice(oracles, make):
-    score, pooled, products = score_of(oracles), helper(make(oracles)), products_of(oracles)
+def _choice(operations, make):
+    score, pooled, products = (
+        score_of(operations),
+        helper(make(operations)),
+        products_of(operations),
+    )
 
     def sample(data, i, work, loss_weight, seed, room, found, values):
         """The best label, then repeatedly that of the best trade."""

@@ -13,9 +13,9 @@ from taut.sampling.base import OWN_SAMPLE, Sampler, missing
 from taut.spaces.labels import score_of
 
 
-def _with_values(oracles, draw):
+def _with_values(operations, draw):
     """A sample around a function that writes labels alone."""
-    score, loss = score_of(oracles), oracles.loss
+    score, loss = score_of(operations), operations.loss
 
     def sample(data, i, work, loss_weight, seed, room, found, values):
         count = draw(data, i, work, loss_weight, seed, found)
@@ -26,8 +26,8 @@ def _with_values(oracles, draw):
     return sample
 
 
-def _drawn_by_structure(oracles):
-    return _with_values(oracles, oracles.sample)
+def _drawn_by_structure(operations):
+    return _with_values(operations, operations.sample)
 
 
 @functools.cache
@@ -35,8 +35,8 @@ def _drawn_by(function, allocates):
     """What builds a sample around a function that is written for the structure's own data."""
     draw = helper(function, allocates)
 
-    def make(oracles):
-        return _with_values(oracles, draw)
+    def make(operations):
+        return _with_values(operations, draw)
 
     return make
 

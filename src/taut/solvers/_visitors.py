@@ -93,8 +93,8 @@ def _begin(planes, count, weight):
     planes.coef[0] = weight
 
 
-def _whole_gram(oracles):
-    products = products_of(oracles)
+def _whole_gram(operations):
+    products = products_of(operations)
 
     def fill(data, i, labels, count, planes, arena):
         """The Gram matrix of the labels' phi."""
@@ -108,7 +108,7 @@ def _whole_gram(oracles):
     return helper(fill)
 
 
-def _no_gram(oracles):
+def _no_gram(operations):
     def fill(data, i, labels, count, planes, arena):
         """Nothing: the step does not look at it."""
 
@@ -119,16 +119,16 @@ def _no_gram(oracles):
 def _sampled_visits(sample_of, step, gram):
     """What builds the loop of visits around a sampler, a plane step and what fills its Gram."""
 
-    def make(oracles):
-        return _loop(oracles, helper(sample_of(oracles)), step, gram(oracles))
+    def make(operations):
+        return _loop(operations, helper(sample_of(operations)), step, gram(operations))
 
     return make
 
 
-def _loop(oracles, sample, step, fill_gram):
-    ask_for_rows, ask_for = oracles.ask, oracles.prefetch
-    pull, score = oracles.pull, score_of(oracles)
-    loss_of, add_labels = oracles.loss, adding_of(oracles)
+def _loop(operations, sample, step, fill_gram):
+    ask_for_rows, ask_for = operations.ask, operations.prefetch
+    pull, score = operations.pull, score_of(operations)
+    loss_of, add_labels = operations.loss, adding_of(operations)
 
     def visits(
         space, data, offsets, truth, order, weight, progress, room, max_steps, planes, arena
@@ -206,10 +206,10 @@ class SampledVisitor(Visitor):
         )  # fmt: skip
 
 
-def _exact_visits(oracles):
-    ask_for_rows, ask_for = oracles.ask, oracles.prefetch
-    pull, push = oracles.pull, oracles.push
-    exact_step, n_all, square = oracles.exact_step, oracles.n_all, oracles.square
+def _exact_visits(operations):
+    ask_for_rows, ask_for = operations.ask, operations.prefetch
+    pull, push = operations.pull, operations.push
+    exact_step, n_all, square = operations.exact_step, operations.n_all, operations.square
 
     def visits(space, data, truth_place, order, weight, progress, work, alpha, change):
         """Visit blocks in order; the exact step over all labels."""
