@@ -83,10 +83,8 @@ class CompiledData(CompiledAbilities):
         self._lengths: np.ndarray | None = None  # |phi| of any label of each block, at most
         features = blocks.features
         functions = features.functions(structure)
-        self.own_operations = Operations(
-            *structure.oracles, *functions
-        )  # see the weights as they are
-        self.operations = self.own_operations
+        self.operations = Operations(*structure.oracles, *functions)
+        self.own_operations = self.operations  # see the weights as they are
         self.prior = (regularizer or Regularizer()).check(features.n_features)
         self.n_blocks = blocks.n_blocks
         self.n_features = features.n_features
@@ -365,13 +363,9 @@ class CompiledData(CompiledAbilities):
     def m_best(self, w: np.ndarray, m: int, n_jobs: int = 1) -> tuple[np.ndarray, np.ndarray]:
         """The m highest scoring labels of each block, best first, for weights without padding.
 
-        Returns
-        -------
-        labels : ndarray of int32, shape (m, offsets[-1])
-            The best labels of all blocks one after the other, then the second best ones, and so
-            on; -1 where a block has fewer labels. At most as many rows as any block has labels.
-        scores : ndarray of shape (n_blocks, m)
-            -inf where a block has fewer labels.
+        A row of labels for all blocks, one after the other, for the best, the second best, and so
+        on, and a row of scores for each block; -1 and -inf where a block has fewer labels. There
+        are at most as many of each as any block has labels.
         """
         blocks = self.blocks
         if blocks.n_labels == 0:
@@ -395,12 +389,8 @@ class CompiledData(CompiledAbilities):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Probabilities p(label) ~ exp(score / temperature), for weights without padding.
 
-        Returns
-        -------
-        marginals : ndarray of shape (offsets[-1], n_labels)
-            Those of the labels at the positions of all blocks, one after the other.
-        log_partitions : ndarray of shape (n_blocks,)
-            The logarithms of the sums of exp(score / temperature) over all labels.
+        Those of the labels at the positions of all blocks, one after the other, and the logarithm
+        of each block's sum of exp(score / temperature).
         """
         room, blocks = self._expectation_room(w, temperature), self.blocks
         marginals = np.empty((blocks.offsets[-1], blocks.n_labels), dtype=w.dtype)

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from taut.binding import CompiledData, PythonData, in_threads
+from taut.binding import Data, in_threads
 from taut.compiled.jit import helper
 from taut.compiled.lanes import aligned_zeros
 from taut.duals.planes import N_PLANES, PlaneArrays, Planes
@@ -44,7 +44,7 @@ class BlockDual(ABC):
     #: Of what samplers draw in this pass.
     seed: np.uint64 = np.uint64(0)
 
-    def __init__(self, data: CompiledData | PythonData, weight: np.ndarray, n_jobs: int) -> None:
+    def __init__(self, data: Data, weight: np.ndarray, n_jobs: int) -> None:
         self.data = data
         self.weight = weight
         self.n_jobs = n_jobs
@@ -189,7 +189,7 @@ class PlaneDual(BlockDual):
 
     def __init__(
         self,
-        data: CompiledData | PythonData,
+        data: Data,
         weight: np.ndarray,
         n_jobs: int,
         step: Callable,

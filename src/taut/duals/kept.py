@@ -120,17 +120,8 @@ def _label_vector(operations):
 class KeptDual(PlaneDual):
     """Planes of blocks whose features are gone, with their labels and their psi.
 
-    No plane is added, so there is no room for more.
-
-    Parameters
-    ----------
-    data : CompiledData or PythonData
-        Any of the problem: what is known of w, not the blocks, is asked for.
-    weight : ndarray
-    arrays : dict of arrays
-        As of `arrays`.
-    step, max_steps
-        As for the form that the planes are from.
+    No plane is added, so there is no room for more. `data` are any of the problem: what is known of
+    w, not the blocks, is asked for. Steps are those of the form that the planes are from.
     """
 
     asks = False
@@ -237,13 +228,7 @@ class KeptDual(PlaneDual):
         require(arrays["loss"][truths] == 0.0, "truths have losses")
 
     def check_features(self, duals: Any) -> None:
-        """Refuse labels, losses or psi that are none of these blocks, whose features are here.
-
-        Parameters
-        ----------
-        duals : PlaneDual
-            Of the same blocks, in the form that has features.
-        """
+        """Refuse labels, losses or psi that are none of these blocks; `duals` have features."""
         duals.check(self.planes.arrays._asdict(), self.weight)
         n, size = len(self.weight), self.data.size
         vectors = self._vectors(duals, self.planes.arrays, np.arange(n))

@@ -88,14 +88,7 @@ def _first_means(operations):
 class MarginalDual(MeanDual):
     """A mean that no label is ever quite out of, moved towards that of the oracle.
 
-    Parameters
-    ----------
-    data, weight, n_jobs
-        As for all dual variables.
-    temperature : float
-        Of the entropy that is linearised around.
-    exact : bool
-        Whether steps are exact; whole ones otherwise.
+    The temperature is that of the entropy that is linearised around. Steps are exact, or whole.
     """
 
     at_zero = False

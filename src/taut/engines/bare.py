@@ -43,24 +43,10 @@ class Bare:
 def bare_of(
     part: Part, blocks: np.ndarray, sizes: np.ndarray, number: int, where: np.ndarray, data: Any
 ) -> tuple[Bare, np.ndarray] | None:
-    """Those of some blocks whose psi take clearly less than their features.
+    """Those of some blocks of a part whose psi take clearly less than their features.
 
-    Parameters
-    ----------
-    part : Part
-        With features.
-    blocks : ndarray of int
-        Blocks of the part.
-    sizes : ndarray of int
-        Bytes of the features of each.
-    number, where
-        As for `Bare`, of each block.
-    data : CompiledData or PythonData
-        Any of the problem, which stays in memory.
-
-    Returns
-    -------
-    Bare and positions among `blocks`, or None where there are none.
+    `sizes` are the bytes of the features of each block, `data` any of the problem, which stays in
+    memory. Also returns which blocks these are, as positions; None where there are none.
     """
     form = KEPT_FORMS.get(type(part.duals))
     point = np.empty(0)

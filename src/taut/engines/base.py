@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from taut.binding import CompiledData, PythonData
+from taut.binding import Data
 from taut.compiled.lanes import aligned_copy, aligned_zeros
 from taut.engines.naming import Arrays
 from taut.engines.part import Ascent, Part, Reply
@@ -80,15 +80,7 @@ class DualState(ABC):
 
 
 class Engine(DualState):
-    """A dual point that consists of parts, and what sweeps over all of them.
-
-    Parameters
-    ----------
-    problem : Problem
-    ascent : Ascent
-        What a sweep does.
-    rng : numpy.random.Generator
-    """
+    """A dual point that consists of parts, and what sweeps over all of them."""
 
     def __init__(self, problem: Problem, ascent: Ascent, rng: np.random.Generator) -> None:
         self.problem = problem
@@ -100,7 +92,7 @@ class Engine(DualState):
     def sweep(self, stiffness: float, keep_going: KeepGoing) -> Reply:
         """Sweep over the parts; each sees in w what those before it moved."""
 
-    def part_of(self, data: CompiledData | PythonData, weight: np.ndarray) -> Part:
+    def part_of(self, data: Data, weight: np.ndarray) -> Part:
         """Some blocks with a = 0."""
         return self.ascent.part_of(data, weight, self.problem.n_jobs, self.w.dtype)
 

@@ -22,14 +22,7 @@ _SEGMENTS = 16  # of the bytes for blocks, that a segment of several chunks may 
 
 
 class Budget:
-    """What a run needs beside the blocks that it keeps, as its first chunk tells.
-
-    Parameters
-    ----------
-    problem : StreamedProblem
-    ascent : Ascent
-        Gives dual variables their form.
-    """
+    """What a run needs beside the blocks that it keeps, as its first chunk tells."""
 
     def __init__(self, problem: StreamedProblem, ascent: Ascent) -> None:
         head, self.n_weights = problem.source.head, problem.data.size

@@ -48,25 +48,13 @@ class Step(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """What visits change, and what they depend on beside it.
-
-    Attributes
-    ----------
-    w, late : ndarray of float64
-    sums : ndarray
-        LOSS, HINGE and STEPS.
-    scale : float
-        What w is of the summed moves.
-    visits : int
-        How many there were before.
-    seed : np.uint64
-    """
+    """What visits change, and what they depend on beside it."""
 
     w: np.ndarray
     late: np.ndarray
-    sums: np.ndarray
-    scale: float
-    visits: int
+    sums: np.ndarray  # LOSS, HINGE and STEPS
+    scale: float  # what w is of the summed moves
+    visits: int  # how many there were before
     seed: np.uint64
 
 
