@@ -29,7 +29,7 @@ from taut.binding.other_labels import (
 from taut.binding.witness import audited
 from taut.compiled.lanes import aligned_zeros
 from taut.errors import InvalidStructure
-from taut.spaces.parts import part
+from taut.spaces.labels import part
 
 _AUDITED = 64  # blocks of which the argmax is looked at more closely, at least
 _OTHERS = 1024  # blocks whose truths are tried there

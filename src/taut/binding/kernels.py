@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from taut.spaces.labels import adding_of, products_of, score_of
-from taut.spaces.parts import Checked
+from taut.spaces.labels import Checked, adding_of, products_of, score_of
 
 _DOUBT = 1e-6  # relative difference of values that must be equal, beyond which one is wrong
 

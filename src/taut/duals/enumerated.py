@@ -11,8 +11,7 @@ from taut.compiled.label_rows import Listed, listed_labels
 from taut.compiled.lanes import prefetch
 from taut.duals.base import BlockDual
 from taut.duals.threads import exchange, pushing_of, until_exchange
-from taut.spaces.labels import adding_of
-from taut.spaces.parts import Lifted, Scatter
+from taut.spaces.labels import Lifted, Scatter, adding_of
 from taut.spaces.scaling import rise_of
 from taut.storage.stored import Stored, check, check_totals
 

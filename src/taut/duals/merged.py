@@ -17,8 +17,7 @@ from taut.duals.plane_steps import sampled_steps
 from taut.duals.planes import N_PLANES, gram_of, one_block
 from taut.duals.threads import exchange, pushing_of, until_exchange
 from taut.sampling import Sampler
-from taut.spaces.labels import products_of, score_of
-from taut.spaces.parts import Lifted
+from taut.spaces.labels import Lifted, products_of, score_of
 
 _TRUTH, _MERGED, _FIRST = 0, 1, 2  # the planes of a visit: samples begin with the third
 _NOTHING = 1e-13  # of a block's weight: a gap that rounding explains
@@ -26,13 +25,8 @@ _NOTHING = 1e-13  # of a block's weight: a gap that rounding explains
 
 def _gram_rows(operations):
     """A function that fills the Gram matrix of truth, merged plane and samples, all of phi."""
-    parts, lift, n_all, spread = (
-        operations.parts,
-        operations.lift,
-        operations.n_all,
-        operations.spread,
-    )
-    products = products_of(operations)
+    parts, lift, products = operations.parts, operations.lift, products_of(operations)
+    n_all, spread = operations.n_all, operations.spread
 
     def gram_rows(data, i, own, found, count, mean, arena, gram):
         """The merged plane is lifted once for all labels, then each label for those before it."""
@@ -76,12 +70,9 @@ def _merging_pass(make_sample):
 def _visits(operations, sample):
     pull, score, loss_of = operations.pull, score_of(operations), operations.loss
     ask_for_rows, ask_for = operations.ask, operations.prefetch
-    mean_of, mean_loss, score_mean = (
-        operations.mean_of,
-        operations.mean_loss,
-        score_of_means(operations),
-    )
-    spread, push_to, gram_rows = operations.spread, pushing_of(operations), _gram_rows(operations)
+    mean_of, mean_loss, spread = operations.mean_of, operations.mean_loss, operations.spread
+    score_mean, push_to = score_of_means(operations), pushing_of(operations)
+    gram_rows = _gram_rows(operations)
 
     def merge(data, i, own, found, count, weight, coef, mean, new, part):
         """New = the mean of all planes by their coefficients."""
@@ -171,24 +162,10 @@ def _true_means(operations):
 
 
 class MergedDual(MeanDual):
-    """A merged plane for each block, and labels that a sampler finds in each visit.
-
-    Parameters
-    ----------
-    data, weight, n_jobs
-        As for all dual variables.
-    sampler : Sampler
-    n_samples : int
-        Labels of a visit, at most.
-    """
+    """A merged plane for each block, and at most `n_samples` labels of a sampler in each visit."""
 
     def __init__(
-        self,
-        data: CompiledData,
-        weight: np.ndarray,
-        n_jobs: int,
-        sampler: Sampler,
-        n_samples: int,
+        self, data: CompiledData, weight: np.ndarray, n_jobs: int, sampler: Sampler, n_samples: int
     ) -> None:
         self.sampler = sampler
         self.wanted = sampler.n_labels(data, n_samples)

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from taut.compiled.jit import helper, view
+from taut.spaces.labels import Gather, Scatter, Times
 from taut.spaces.linear import OwnMap
-from taut.spaces.parts import Gather, Scatter, Times
 from taut.structures.base import Blocks, CompiledStructure, Oracles
 from taut.structures.scalar import step_of_one
 
