@@ -12,7 +12,6 @@ from taut.compiled.lanes import prefetch
 from taut.duals.base import BlockDual
 from taut.duals.threads import exchange, pushing_of, until_exchange
 from taut.spaces.labels import Lifted, Scatter, adding_of
-from taut.spaces.scaling import rise_of
 from taut.storage.stored import Stored, check, check_totals
 
 _AHEAD = 2  # visits between asking for a block's data and using them
@@ -21,7 +20,7 @@ _AHEAD = 2  # visits between asking for a block's data and using them
 def _exact_pass(operations):
     pull, exact_step, push_to = operations.pull, operations.exact_step, pushing_of(operations)
     ask_for_rows, ask_for, n_all = operations.ask, operations.prefetch, operations.n_all
-    square = operations.square
+    square, rise_of = operations.square, operations.rise
 
     def exact_pass(space, data, order, weight, worker, stiffness, work, change, alpha, gap, sums):
         """Visit blocks in order; the exact block step over all labels."""

@@ -27,7 +27,6 @@ from taut.duals.planes import N_PLANES, gram_of, one_block
 from taut.duals.python import sampled_planes
 from taut.sampling import Sampler
 from taut.spaces.labels import adding_of, products_of, score_of
-from taut.spaces.scaling import rise_of
 
 _AHEAD = 2  # visits between asking for a block's data and using them
 
@@ -198,6 +197,7 @@ def _exact_visits(operations):
     ask_for_rows, ask_for = operations.ask, operations.prefetch
     pull, push = operations.pull, operations.push
     exact_step, n_all, square = operations.exact_step, operations.n_all, operations.square
+    rise = operations.rise
 
     def visits(space, data, truth_place, order, weight, progress, work, alpha, change):
         """Visit blocks in order; the exact step over all labels."""
@@ -213,7 +213,7 @@ def _exact_visits(operations):
                 alpha[k] = 0.0
             if truth_place[i] >= 0:
                 alpha[truth_place[i]] = weight[i]
-            curvature = scale * rise_of(space, i)
+            curvature = scale * rise(space, i)
             gap, loss, length = exact_step(
                 data, i, work, square(space, i), weight[i], 1.0 / curvature, alpha, change
             )

@@ -18,10 +18,8 @@ from numba.extending import overload
 from taut.compiled.jit import helper
 from taut.compiled.lanes import aligned_zeros, unit_of
 from taut.compiled.linking import CHOSEN
-from taut.spaces.scaling import ScaledSpace
 
 _ROUNDING = 8.0  # units in the last place of the largest scale that may be left where scales cancel
-_COMPILED_ONLY = "parts of labels are walked over by compiled functions, not by Python"
 
 
 class Gather(NamedTuple):
@@ -115,7 +113,7 @@ _WALKS = {
 
 def part(each: Any, index: int, amount: float) -> float:
     """One part of a label: the number of its potential, and how often the label has it."""
-    raise TypeError(_COMPILED_ONLY)
+    raise TypeError("parts of labels are walked over by compiled functions, not by Python")
 
 
 @overload(part, strict=False, jit_options=CHOSEN | {"fastmath": {"contract", "nsz"}})
@@ -136,37 +134,13 @@ def _score(parts):
     return helper(score)
 
 
-def spill(space: Any, statistics: np.ndarray, size: int, w: np.ndarray, scale: float) -> Scatter:
-    """A walk that adds a block's own `size` statistics to an array, and those of the tail to w."""
-    raise TypeError(_COMPILED_ONLY)
-
-
-def _no_tail(space, statistics, size, w, scale):
-    return Scatter(statistics, statistics, size, 0, scale)
-
-
-def _tail(space, statistics, size, w, scale):
-    return Scatter(statistics, w, size, space.tail_at - size, scale)
-
-
-def _scaled_tail(space, statistics, size, w, scale):
-    return Scatter(statistics, space.scaling.sums, size, space.inside.tail_at - size, scale)
-
-
-@overload(spill, strict=False, inline="always")
-def _choose_spill(space, statistics, size, w, scale):
-    if getattr(space, "instance_class", None) is ScaledSpace:
-        return _scaled_tail if "tail_at" in getattr(space.types[0], "fields", ()) else _no_tail
-    return _tail if "tail_at" in getattr(space, "fields", ()) else _no_tail
-
-
 def adding_of(operations: Any) -> Any:
     """A function that adds sum_q scales[q] phi(labels[q]) to w; `statistics` is room for one."""
-    return _adding(operations.parts, operations.push, operations.n_own)
+    return _adding(operations.parts, operations.push, operations.n_own, operations.spill)
 
 
 @functools.cache
-def _adding(parts, push, n_own):
+def _adding(parts, push, n_own, spill):
     def add_labels(space, data, i, labels, scales, statistics, w):
         size = n_own(space, i, statistics)
         for p in range(size):
