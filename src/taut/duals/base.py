@@ -13,6 +13,7 @@ from taut.compiled.jit import helper
 from taut.compiled.lanes import aligned_zeros
 from taut.duals.planes import N_PLANES, PlaneArrays, Planes
 from taut.duals.threads import Worker, alone, collect, together
+from taut.spaces.labels import products_of
 
 Arrays = dict[str, np.ndarray]
 _WORTHWHILE = 64  # visits per thread, below which one thread is faster
@@ -30,6 +31,20 @@ def select(labels, values, count, factor, chosen, scales):
             scales[kept] = factor * values[q]
             kept += 1
     return kept
+
+
+def gram_filling_of(operations):
+    """A function that fills rows first..count - 1 of the Gram matrix of labels' phi."""
+    products = products_of(operations)
+
+    def fill_gram(data, i, labels, first, count, gram, arena):
+        for added in range(first, count):
+            products(data, i, labels[added], labels[: added + 1], arena.products, arena.row)
+            for q in range(added + 1):
+                gram[added, q] = arena.row[q]
+                gram[q, added] = arena.row[q]
+
+    return helper(fill_gram)
 
 
 class BlockDual(ABC):

@@ -11,7 +11,7 @@ from taut.compiled.label_rows import Listed, listed_labels
 from taut.compiled.lanes import prefetch
 from taut.duals.base import BlockDual
 from taut.duals.threads import exchange, pushing_of, until_exchange
-from taut.spaces.labels import Lifted, Scatter, adding_of
+from taut.spaces.labels import adding_of, products_of
 from taut.storage.stored import Stored, check, check_totals
 
 _AHEAD = 2  # visits between asking for a block's data and using them
@@ -78,28 +78,22 @@ def _exact_sums(operations):
 
 
 def _largest_squares(operations):
-    parts, lift, n_all = operations.parts, operations.lift, operations.n_all
+    products = products_of(operations)
 
-    def largest_squares(data, listed, offsets, truth, room, row, out):
+    def largest_squares(data, listed, offsets, truth, room, row, square, out):
         """out[i] = the largest |psi|^2 of block i."""
-        space, scratch, s, lifted = room
         for i in range(out.shape[0]):
-            size = n_all(space, i, s)
-            own, all_labels = truth[offsets[i] : offsets[i + 1]], listed_labels(listed, i)
+            own, labels = truth[offsets[i] : offsets[i + 1]], listed_labels(listed, i)
+            products(data, i, own, labels, room, row)
             base = 0.0
             out[i] = 0.0
-            for k in range(-1, all_labels.shape[0]):
-                label = own if k < 0 else all_labels[k]
-                parts(data, i, label, Scatter(s, s, size, 0, 1.0))
-                end, factor = lift(space, i, s, size, scratch, lifted)
-                square = parts(data, i, label, Lifted(lifted, s, end, factor))
+            for k in range(-1, labels.shape[0]):
+                label = own if k < 0 else labels[k]
+                products(data, i, label, label.reshape((1, label.shape[0])), room, square)
                 if k < 0:
-                    base = square
-                    for q in range(all_labels.shape[0]):
-                        row[q] = parts(data, i, all_labels[q], Lifted(lifted, s, end, factor))
+                    base = square[0]
                 else:
-                    out[i] = max(out[i], base + square - 2.0 * row[k])
-                parts(data, i, label, Scatter(s, s, size, 0, -1.0))
+                    out[i] = max(out[i], base + square[0] - 2.0 * row[k])
 
     return largest_squares
 
@@ -171,7 +165,7 @@ class EnumeratedDual(BlockDual):
         room = data.product_room(np.float64, data.own_space, blocks.features.lifts)
         data.own_kernel(_largest_squares)(
             blocks.data, self.listed, blocks.offsets, blocks.truth, room,
-            np.empty(self.listed.most), out,
+            np.empty(self.listed.most), np.empty(1), out,
         )  # fmt: skip
         return out if self.data.prior.trivial else out * self.data.rises
 

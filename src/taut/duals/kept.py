@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from taut.binding.kernels import make_features
 from taut.compiled.jit import helper, kernel
 from taut.compiled.lanes import aligned_zeros
 from taut.data.arrays import offsets_of
@@ -15,7 +16,6 @@ from taut.duals.base import Arrays, PlaneDual
 from taut.duals.labelled import LabelledDual
 from taut.duals.planes import LABEL_SIZE, N_PLANES, SLOT, TEXT, PlaneArrays, Planes
 from taut.duals.python import PythonDual, packed_psi
-from taut.spaces.labels import adding_of
 from taut.storage.stored import Stored, check, require
 
 _ROUNDING = 1e-6  # relative, of psi that are computed again
@@ -107,16 +107,6 @@ def _add_all(psi, factors, U):
             _add(psi, slot, factors[slot], U)
 
 
-def _label_vector(operations):
-    add_labels = adding_of(operations)
-
-    def label_vector(space, data, i, labels, scales, statistics, U):
-        """U += sum_q scales[q] phi_i(labels[q])."""
-        add_labels(space, data, i, labels, scales, statistics, U)
-
-    return label_vector
-
-
 class KeptDual(PlaneDual):
     """Planes of blocks whose features are gone, with their labels and their psi.
 
@@ -165,7 +155,7 @@ class KeptDual(PlaneDual):
     def _vectors(duals: Any, planes: PlaneArrays, blocks: np.ndarray) -> Iterator[Vectors]:
         """Non-zeros of the psi of each block's planes, in the space in which passes work."""
         data = duals.data
-        add, space = data.kernel(_label_vector), data.space(np.float64)
+        add, space = data.kernel(make_features), data.space(np.float64)
         statistics, scales = data.statistics(np.float64), np.array([1.0, -1.0])
         psi = aligned_zeros(data.size, np.float64)
         nothing = np.empty(0, dtype=np.int64), np.empty(0)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import functools
-
 import numpy as np
 
 from taut.binding import CompiledData
-from taut.compiled.jit import helper
+from taut.compiled.jit import around, helper
 from taut.compiled.lanes import aligned_zeros
 from taut.duals.means import MeanDual, score_of_means
 from taut.duals.threads import exchange, pushing_of, until_exchange
@@ -118,16 +116,6 @@ class MarginalDual(MeanDual):
         return order[:0]
 
 
-@functools.cache
-def _directions(hard):
-    """What builds the loop that collects directions: towards one label, or towards a mean."""
-
-    def make(operations):
-        return _collect(operations, _hard(operations) if hard else _soft(operations))
-
-    return make
-
-
 def _soft(operations):
     expect = operations.expect
 
@@ -147,7 +135,8 @@ def _hard(operations):
     return helper(toward)
 
 
-def _collect(operations, toward):
+def _directions(operations, make_toward):
+    toward = make_toward(operations)
     pull, push, mean_loss = operations.pull, operations.push, operations.mean_loss
     score = score_of_means(operations)
 
@@ -191,7 +180,7 @@ class BatchMarginalDual(MarginalDual):
 
     def visit_part(self, number, order, worker, stiffness, exact, gap, sums):
         blocks = self.data.blocks
-        self.data.kernel(_directions(self.temperature == 0.0))(
+        self.data.kernel(around(_directions, _soft if self.temperature > 0.0 else _hard))(
             self.spaces[0], blocks.data, blocks.offsets, order, self.weight, worker.w,
             self.temperature, self.offsets, self.means, self.deltas, self.arenas[0],
             np.empty(blocks.label_size, dtype=np.int32), gap, self.move, self.slopes,

@@ -6,12 +6,10 @@ and merges what has weight: the memory of a block does not grow with its visits.
 
 from __future__ import annotations
 
-import functools
-
 import numpy as np
 
 from taut.binding import CompiledData
-from taut.compiled.jit import helper
+from taut.compiled.jit import around, helper
 from taut.duals.means import MeanDual, score_of_means
 from taut.duals.plane_steps import sampled_steps
 from taut.duals.planes import N_PLANES, gram_of, one_block
@@ -57,17 +55,8 @@ def _gram_rows(operations):
     return helper(gram_rows)
 
 
-@functools.cache
-def _merging_pass(make_sample):
-    """What builds the loop of visits around a sampler."""
-
-    def make(operations):
-        return _visits(operations, helper(make_sample(operations)))
-
-    return make
-
-
-def _visits(operations, sample):
+def _merging_pass(operations, make_sample):
+    sample = helper(make_sample(operations))
     pull, score, loss_of = operations.pull, score_of(operations), operations.loss
     ask_for_rows, ask_for = operations.ask, operations.prefetch
     mean_of, mean_loss, spread = operations.mean_of, operations.mean_loss, operations.spread
@@ -187,7 +176,7 @@ class MergedDual(MeanDual):
 
     def visit_part(self, number, order, worker, stiffness, exact, gap, sums):
         blocks = self.data.blocks
-        self.data.kernel(_merging_pass(self.sampler.make))(
+        self.data.kernel(around(_merging_pass, self.sampler.make))(
             self.spaces[number], blocks.data, blocks.offsets, blocks.truth, order, self.weight,
             worker, stiffness, self.max_steps, self.seed, self.offsets, self.means,
             self.rooms[number], self.planes[number], self.arenas[number], gap, sums,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from taut.compiled.jit import helper
+from taut.compiled.jit import around, helper
 from taut.sampling._planes import led_by_argmax
 from taut.sampling.base import OWN_SAMPLE, Sampler, missing
 from taut.spaces.labels import score_of
@@ -28,17 +27,6 @@ def _with_values(operations, draw):
 
 def _drawn_by_structure(operations):
     return _with_values(operations, operations.sample)
-
-
-@functools.cache
-def _drawn_by(function, allocates):
-    """What builds a sample around a function that is written for the structure's own data."""
-    draw = helper(function, allocates)
-
-    def make(operations):
-        return _with_values(operations, draw)
-
-    return make
 
 
 class Own(Sampler):
@@ -82,7 +70,8 @@ class Given(Sampler):
     def make(self):
         """Around the function."""
         # Numba's own compiled functions are compiled again, with the options of kernels.
-        return _drawn_by(getattr(self.function, "py_func", self.function), self.allocates)
+        own = getattr(self.function, "py_func", self.function)
+        return around(_with_values, helper(own, self.allocates))
 
     def labels(self, data, i, w, count, rng):
         """What the function returns, up to the number wanted."""
