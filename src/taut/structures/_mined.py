@@ -47,10 +47,7 @@ def pair_of(offsets, pairs, j):
 class Mined(CompiledStructure):
     """Blocks of one candidate each: label 1, with phi = -psi; label 0 is the truth with phi = 0.
 
-    Parameters
-    ----------
-    structure : CompiledStructure
-        Whose labels the candidates are.
+    The candidates are labels of another structure.
     """
 
     def __init__(self, structure: CompiledStructure) -> None:
