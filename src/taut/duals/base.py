@@ -124,18 +124,13 @@ class BlockDual(ABC):
         """Find more space for the dual variables; no visit is under way."""
 
     @abstractmethod
-    def add_vector(self, U: np.ndarray) -> None:
-        """U += sum of a psi, from the dual variables."""
+    def sum_up(self, U: np.ndarray) -> float:
+        """U += sum of a psi, unless it is empty, and the sum of a loss, from the dual variables."""
 
     @property
-    @abstractmethod
     def loss_sum(self) -> float:
         """Sum of a loss, from the dual variables."""
-
-    def sum_up(self, U: np.ndarray) -> float:
-        """U += sum of a psi, and the sum of a loss."""
-        self.add_vector(U)
-        return self.loss_sum
+        return self.sum_up(np.empty(0))
 
     @abstractmethod
     def curvature(self) -> np.ndarray:
@@ -215,6 +210,14 @@ class PlaneDual(BlockDual):
         self.step = step
         self.max_steps = max_steps
         self.oracle_steps = max_steps if oracle_steps is None else oracle_steps
+
+    @abstractmethod
+    def add_vector(self, U: np.ndarray) -> None:
+        """U += sum of a psi, from the planes."""
+
+    def sum_up(self, U):
+        self.add_vector(U)
+        return self.loss_sum
 
     @property
     def loss_sum(self):

@@ -71,8 +71,7 @@ def _plane_pass(operations, step, make_sample):
             labels = labels_of(planes, i)
             start = planes.places[i, SLOT]
             count = planes.places[i, N_PLANES]
-            if worker.interval > 0 and progress[0] % worker.interval == 0:
-                exchange(worker)
+            exchange(worker, progress[0])
             pull(space, i, w, work)
             base = score(data, i, work, own)
             violation[0] = 0.0

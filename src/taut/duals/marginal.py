@@ -8,7 +8,7 @@ from taut.binding import CompiledData
 from taut.compiled.jit import around, helper
 from taut.compiled.lanes import aligned_zeros
 from taut.duals.means import MeanDual, score_of_means
-from taut.duals.threads import exchange, pushing_of, until_exchange
+from taut.duals.threads import exchange, pushing_of
 from taut.spaces.labels import square_of
 
 _FIRST = 1e-3  # share of the uniform distribution in the first mean, the rest being the truth
@@ -31,37 +31,33 @@ def _visits(operations):
         """
         w, work = worker.w, arena.work
         last = order.shape[0] - 1
-        begin = 0
-        while begin <= last:
-            end = until_exchange(worker, begin, order.shape[0])
-            for position in range(begin, end):
-                ahead = order[min(position + 1, last)]
-                ask_for_rows(space, ahead)
-                ask_for(data, ahead)
-                i = order[position]
-                mean = means[offsets[i] : offsets[i + 1]]
-                delta = arena.mean[: mean.shape[0]]
-                pull(space, i, w, work)
-                expect(data, i, work, temperature, 1.0, mean, delta)
-                for p in range(mean.shape[0]):
-                    delta[p] -= mean[p]
-                loss = mean_loss(data, i, delta)
-                gain, size = score(space, data, i, delta, arena)
-                gain += loss
-                gap[i] = weight[i] * max(gain, 0.0)
-                length = square(arena.products, i, arena.statistics, size)
-                step = _LONGEST
-                # Moves that rounding hides are made whole: labels grow from next to nothing so.
-                if exact and stiffness * max(gain, _NOTHING) < step * weight[i] * length:
-                    step = stiffness * max(gain, 0.0) / (weight[i] * length)
-                for p in range(mean.shape[0]):
-                    mean[p] += step * delta[p]
-                move = step * weight[i]
-                push_to(space, i, arena.statistics, size, move / -stiffness, arena.scaled, worker)
-                sums[0] += move * loss
-                sums[1] += move * move * length
-            exchange(worker)
-            begin = end
+        for position in range(order.shape[0]):
+            exchange(worker, position)
+            ahead = order[min(position + 1, last)]
+            ask_for_rows(space, ahead)
+            ask_for(data, ahead)
+            i = order[position]
+            mean = means[offsets[i] : offsets[i + 1]]
+            delta = arena.mean[: mean.shape[0]]
+            pull(space, i, w, work)
+            expect(data, i, work, temperature, 1.0, mean, delta)
+            for p in range(mean.shape[0]):
+                delta[p] -= mean[p]
+            loss = mean_loss(data, i, delta)
+            gain, size = score(space, data, i, delta, arena)
+            gain += loss
+            gap[i] = weight[i] * max(gain, 0.0)
+            length = square(arena.products, i, arena.statistics, size)
+            step = _LONGEST
+            # Moves that rounding hides are made whole: labels grow from next to nothing so.
+            if exact and stiffness * max(gain, _NOTHING) < step * weight[i] * length:
+                step = stiffness * max(gain, 0.0) / (weight[i] * length)
+            for p in range(mean.shape[0]):
+                mean[p] += step * delta[p]
+            move = step * weight[i]
+            push_to(space, i, arena.statistics, size, move / -stiffness, arena.scaled, worker)
+            sums[0] += move * loss
+            sums[1] += move * move * length
 
     return visits
 

@@ -106,13 +106,6 @@ class MeanDual(BlockDual):
     def _arena(self, dtype: type, number: int) -> Arena:
         return self.data.arena(dtype, number)
 
-    def add_vector(self, U):
-        self.sum_up(U)
-
-    @property
-    def loss_sum(self):
-        return self.sum_up(np.empty(0))
-
     def sum_up(self, U):
         blocks = self.data.blocks
         return float(

@@ -13,7 +13,7 @@ from taut.compiled.jit import around, helper
 from taut.duals.means import MeanDual, score_of_means
 from taut.duals.plane_steps import sampled_steps
 from taut.duals.planes import N_PLANES, gram_of, one_block
-from taut.duals.threads import exchange, pushing_of, until_exchange
+from taut.duals.threads import exchange, pushing_of
 from taut.sampling import Sampler
 from taut.spaces.labels import Lifted, products_of, score_of
 
@@ -85,55 +85,51 @@ def _merging_pass(operations, make_sample):
         violation, change = arena.violation, arena.change
         wanted, first_seed = values.shape[0], np.int64(seed >> np.uint64(1))
         last = order.shape[0] - 1
-        begin = 0
-        while begin <= last:
-            end = until_exchange(worker, begin, order.shape[0])
-            for position in range(begin, end):
-                ahead = order[min(position + 1, last)]
-                ask_for_rows(space, ahead)
-                ask_for(data, ahead)
-                i = order[position]
-                size = offsets[i + 1] - offsets[i]
-                own = truth[offsets[i] : offsets[i + 1]]
-                mean = means[mean_offsets[i] : mean_offsets[i + 1]]
-                found = arena.found[: wanted * size].reshape((wanted, size))
-                pull(space, i, w, work)
-                base = score(data, i, work, own)
-                count = sample(data, i, work, 1.0, first_seed + i, room, found, values)
-                planes.places[0, N_PLANES] = _FIRST + count
-                planes.loss[_MERGED] = mean_loss(data, i, mean)
-                planes.coef[_TRUTH] = 0.0
-                planes.coef[_MERGED] = weight[i]
-                violation[_TRUTH] = 0.0
-                merged_score, n_all = score_mean(space, data, i, mean, arena)
-                violation[_MERGED] = planes.loss[_MERGED] + merged_score - base
-                for q in range(count):
-                    planes.loss[_FIRST + q] = loss_of(data, i, found[q])
-                    planes.coef[_FIRST + q] = 0.0
-                    violation[_FIRST + q] = values[q] - base
-                gap[i] = weight[i] * (max(violation[_FIRST], 0.0) - violation[_MERGED])
-                if gap[i] <= _NOTHING * weight[i]:
-                    continue
-                gram_rows(data, i, own, found, count, mean, arena, gram_of(planes, 0))
-                loss, length = sampled_steps(planes, 0, violation, stiffness, max_steps, change)
-                sums[0] += loss
-                sums[1] += length
-                new = arena.mean[: mean.shape[0]]
-                merge_planes(
-                    data, i, own, found, count, weight[i], planes.coef, mean, new,
-                    arena.own_mean[: mean.shape[0]],
-                )  # fmt: skip
-                for p in range(mean.shape[0]):
-                    old = mean[p]
-                    mean[p] = new[p]
-                    new[p] -= old
-                spread(data, i, new, arena.statistics)
-                push_to(
-                    space, i, arena.statistics, n_all, -weight[i] / stiffness, arena.scaled,
-                    worker,
-                )  # fmt: skip
-            exchange(worker)
-            begin = end
+        for position in range(order.shape[0]):
+            exchange(worker, position)
+            ahead = order[min(position + 1, last)]
+            ask_for_rows(space, ahead)
+            ask_for(data, ahead)
+            i = order[position]
+            size = offsets[i + 1] - offsets[i]
+            own = truth[offsets[i] : offsets[i + 1]]
+            mean = means[mean_offsets[i] : mean_offsets[i + 1]]
+            found = arena.found[: wanted * size].reshape((wanted, size))
+            pull(space, i, w, work)
+            base = score(data, i, work, own)
+            count = sample(data, i, work, 1.0, first_seed + i, room, found, values)
+            planes.places[0, N_PLANES] = _FIRST + count
+            planes.loss[_MERGED] = mean_loss(data, i, mean)
+            planes.coef[_TRUTH] = 0.0
+            planes.coef[_MERGED] = weight[i]
+            violation[_TRUTH] = 0.0
+            merged_score, n_all = score_mean(space, data, i, mean, arena)
+            violation[_MERGED] = planes.loss[_MERGED] + merged_score - base
+            for q in range(count):
+                planes.loss[_FIRST + q] = loss_of(data, i, found[q])
+                planes.coef[_FIRST + q] = 0.0
+                violation[_FIRST + q] = values[q] - base
+            gap[i] = weight[i] * (max(violation[_FIRST], 0.0) - violation[_MERGED])
+            if gap[i] <= _NOTHING * weight[i]:
+                continue
+            gram_rows(data, i, own, found, count, mean, arena, gram_of(planes, 0))
+            loss, length = sampled_steps(planes, 0, violation, stiffness, max_steps, change)
+            sums[0] += loss
+            sums[1] += length
+            new = arena.mean[: mean.shape[0]]
+            merge_planes(
+                data, i, own, found, count, weight[i], planes.coef, mean, new,
+                arena.own_mean[: mean.shape[0]],
+            )  # fmt: skip
+            for p in range(mean.shape[0]):
+                old = mean[p]
+                mean[p] = new[p]
+                new[p] -= old
+            spread(data, i, new, arena.statistics)
+            push_to(
+                space, i, arena.statistics, n_all, -weight[i] / stiffness, arena.scaled,
+                worker,
+            )  # fmt: skip
 
     return visits
 

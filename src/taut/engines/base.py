@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -102,9 +103,37 @@ class Engine(DualState):
             return None
         return self.rng.permutation(self.problem.n_parts)
 
+    @property
+    def parts(self) -> Sequence[Part]:
+        """Those that are in memory."""
+        return ()
+
+    @property
+    def loss_sum(self) -> float:
+        """Sum of a loss."""
+        return sum(part.loss_sum for part in self.parts)
+
+    def dual_vector(self, U: np.ndarray) -> None:
+        """U, and the summed loss with it, computed afresh."""
+        U[:] = 0.0
+        for part in self.parts:
+            part.sum_up(U)
+
+    def curvature(self) -> float:
+        """Mean of C_i |psi_i|^2 over the blocks in memory."""
+        values = [part.curvature() for part in self.parts]
+        return float(np.mean(np.concatenate(values))) if values else 0.0
+
+    def wake(self) -> None:
+        """Visit all blocks in memory in the next pass with the oracle."""
+        for part in self.parts:
+            part.wake()
+
     def widen(self) -> None:
-        """W in float64."""
+        """W and all that visits work with in float64."""
         self.w = aligned_copy(self.w, np.float64)
+        for part in self.parts:
+            part.widen()
 
     def restore_w(self, arrays: Arrays) -> None:
         """The w of `arrays`, in its precision."""

@@ -130,10 +130,7 @@ def _restored(cache: Cache, arrays: Arrays, hot: bool) -> Segment:
     require(chunk.n_blocks == len(ids), "kept blocks are miscounted")
     bound = problem.bind(chunk)
     part = cache.part_of(bound.data, bound.weight)
-    if hot:
-        part.hot_start(arrays)
-    else:
-        part.restore(arrays)
+    (part.hot_start if hot else part.restore)(arrays)
     return Segment(ids, chunk, part)
 
 
@@ -155,10 +152,7 @@ def _bare_part(cache: Cache, number: int, where: np.ndarray, arrays: Arrays, hot
         require((bound.weight == weight) | hot, "weights differ from those of the data")
         duals.weight = bound.weight
     part = Part(cache.ascent, duals)
-    if hot:
-        part.hot_start(arrays)
-    else:
-        part.restore(arrays)
+    (part.hot_start if hot else part.restore)(arrays)
     return part
 
 

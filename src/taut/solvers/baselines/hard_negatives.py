@@ -74,7 +74,7 @@ class MiningState(DualState):
         """Sum up w from the dual variables of the binary problem, and value the dual point."""
         U = aligned_zeros(len(self.w), np.float64)
         if self.binary is not None:
-            self.binary.duals.add_vector(U)
+            self.binary.duals.sum_up(U)
         self.problem.quadratic.place(self.w, U, 0.0, U)
         self.dual_vector(U)
         self.dual = self.problem.dual(self.loss_sum, U)
