@@ -74,8 +74,8 @@ class Auditor:
         work = aligned_zeros(blocks.work_size, w.dtype)
         for i in chosen:
             self.data.own_kernel(make_hinges)(
-                self.data.own_space, blocks.data, blocks.offsets, blocks.truth, w, work, 1.0,
-                i, i + 1, labels, hinges,
+                self.data.own_space, blocks.data, blocks.offsets, w, work, i, i + 1,
+                blocks.truth, 1.0, labels, hinges,
             )  # fmt: skip
         doubt, open_doubts, others = None, 0, self._others(chosen, labels)
         for i in chosen:

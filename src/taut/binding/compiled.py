@@ -234,18 +234,9 @@ class CompiledData(CompiledAbilities):
         self, w: np.ndarray, n_jobs: int = 1, loss_weight: float = 1.0
     ) -> tuple[np.ndarray, np.ndarray]:
         """The largest violation of each block at w, and the labels with it, one after the other."""
-        blocks, kernel = self.blocks, self.kernel(make_hinges)
-        out, labels = np.empty(self.n_blocks), np.empty_like(blocks.truth)
-
-        def run(number: int, first: int, last: int) -> None:
-            space = self.space(w.dtype, number=number)
-            work = aligned_zeros(blocks.work_size, w.dtype)
-            kernel(
-                space, blocks.data, blocks.offsets, blocks.truth, w, work, loss_weight, first, last,
-                labels, out,
-            )  # fmt: skip
-
-        in_threads(run, *numbered_ranges(self.n_blocks, n_jobs))
+        truth = self.blocks.truth
+        out, labels = np.empty(self.n_blocks), np.empty_like(truth)
+        self._over_blocks(make_hinges, w, n_jobs, lambda: (truth, loss_weight, labels, out))
         return out, labels
 
     def evaluate(self, v: np.ndarray, weight: np.ndarray, n_jobs: int = 1) -> tuple[float, float]:
@@ -265,17 +256,13 @@ class CompiledData(CompiledAbilities):
 
     def _hinge_sum(self, v: np.ndarray, weight: np.ndarray, n_jobs: int) -> float:
         """sum_i C_i hinge_i, by one oracle call each."""
-        blocks, kernel = self.blocks, self.kernel(make_hinge_sum)
+        blocks = self.blocks
 
-        def run(number: int, first: int, last: int) -> tuple[float, int]:
-            work = aligned_zeros(blocks.work_size, v.dtype)
-            label = np.empty(blocks.label_size, dtype=np.int32)
-            return kernel(
-                self.space(v.dtype, number=number), blocks.data, blocks.offsets, blocks.truth,
-                weight, v, work, label, first, last,
-            )  # fmt: skip
+        def arguments() -> tuple:
+            return blocks.truth, weight, np.empty(blocks.label_size, dtype=np.int32)
 
-        sums, doubts = zip(*in_threads(run, *numbered_ranges(self.n_blocks, n_jobs)), strict=True)
+        found = self._over_blocks(make_hinge_sum, v, n_jobs, arguments)
+        sums, doubts = zip(*found, strict=True)
         if max(doubts) and is_users(self.structure):
             Auditor(self, self.rng).refuse(max(doubts) - 1)
         return sum(sums)
@@ -357,7 +344,7 @@ class CompiledData(CompiledAbilities):
     def labels(self, w: np.ndarray, n_jobs: int = 1) -> np.ndarray:
         """The highest scoring labels of all blocks one after the other; no padding in w."""
         labels = np.empty_like(self.blocks.truth)
-        self._over_blocks(make_argmaxes, w, n_jobs, lambda: (labels,))
+        self._over_blocks(make_argmaxes, self.pad(w), n_jobs, lambda: (labels,))
         return labels
 
     def m_best(self, w: np.ndarray, m: int, n_jobs: int = 1) -> tuple[np.ndarray, np.ndarray]:
@@ -381,7 +368,7 @@ class CompiledData(CompiledAbilities):
             room = candidates(m, blocks.label_size, blocks.label_stride, w.dtype)
             return blocks.n_labels, blocks.label_stride, room, labels, scores
 
-        self._over_blocks(best_labels, w, n_jobs, arguments)
+        self._over_blocks(best_labels, self.pad(w), n_jobs, arguments)
         return labels, scores
 
     def marginals(
@@ -399,7 +386,7 @@ class CompiledData(CompiledAbilities):
         def arguments() -> tuple:
             return blocks.mean_offsets, blocks.label_stride, *room(), marginals, logs
 
-        self._over_blocks(position_marginals, w, n_jobs, arguments)
+        self._over_blocks(position_marginals, self.pad(w), n_jobs, arguments)
         return marginals, logs
 
     def log_likelihoods(self, w: np.ndarray, temperature: float, n_jobs: int = 1) -> np.ndarray:
@@ -409,7 +396,7 @@ class CompiledData(CompiledAbilities):
         def arguments() -> tuple:
             return self.blocks.mean_offsets, self.blocks.truth, *room(), out
 
-        self._over_blocks(truth_log_likelihoods, w, n_jobs, arguments)
+        self._over_blocks(truth_log_likelihoods, self.pad(w), n_jobs, arguments)
         return out
 
     def _expectation_room(self, w: np.ndarray, temperature: float) -> Callable[[], tuple]:
@@ -428,7 +415,7 @@ class CompiledData(CompiledAbilities):
         The truths of these data, which are encoded without any, are not looked at.
         """
         labels = labels.copy()
-        self._over_blocks(make_completions, w, n_jobs, lambda: (labels,))
+        self._over_blocks(make_completions, self.pad(w), n_jobs, lambda: (labels,))
         return self.structure.decode(labels, self.blocks.offsets)
 
     def n_changed(self, other: Any) -> int:
@@ -438,13 +425,13 @@ class CompiledData(CompiledAbilities):
 
     def _over_blocks(
         self, make: Callable, w: np.ndarray, n_jobs: int, arguments: Callable[[], tuple]
-    ) -> None:
+    ) -> list[Any]:
         """Run the loop that `make` builds over all blocks; `arguments` makes those of a thread."""
-        blocks, kernel, padded = self.blocks, self.kernel(make), self.pad(w)
+        blocks, kernel = self.blocks, self.kernel(make)
 
-        def run(number: int, first: int, last: int) -> None:
+        def run(number: int, first: int, last: int) -> Any:
             space = self.space(w.dtype, number=number)
             work = aligned_zeros(blocks.work_size, w.dtype)
-            kernel(space, blocks.data, blocks.offsets, padded, work, first, last, *arguments())
+            return kernel(space, blocks.data, blocks.offsets, w, work, first, last, *arguments())
 
-        in_threads(run, *numbered_ranges(self.n_blocks, n_jobs))
+        return in_threads(run, *numbered_ranges(self.n_blocks, n_jobs))

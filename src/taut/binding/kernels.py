@@ -13,7 +13,7 @@ def make_hinges(operations):
     """The largest violation of each block."""
     pull, argmax, score = operations.pull, operations.argmax, score_of(operations)
 
-    def hinges(space, data, offsets, truth, w, work, loss_weight, first, last, labels, out):
+    def hinges(space, data, offsets, w, work, first, last, truth, loss_weight, labels, out):
         """out[i] = the largest violation of block i, its losses times a weight.
 
         The flat array `labels` gets the labels that it belongs to.
@@ -31,7 +31,7 @@ def make_hinge_sum(operations):
     """The sum of the largest violations."""
     pull, argmax, score = operations.pull, operations.argmax, score_of(operations)
 
-    def hinge_sum(space, data, offsets, truth, weight, w, work, label, first, last):
+    def hinge_sum(space, data, offsets, w, work, first, last, truth, weight, label):
         """The sum of C_i hinge_i over some blocks, and one more than a block with a wrong argmax.
 
         That is one below the truth. `label` is room for the longest label.
