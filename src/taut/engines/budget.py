@@ -6,9 +6,8 @@ import math
 
 import numpy as np
 
+from taut.engines.holders import Segment, resting_size
 from taut.engines.part import Ascent
-from taut.engines.resting import resting_size
-from taut.engines.segment import Segment
 from taut.streamed import StreamedProblem
 
 _OF_W = 5  # vectors of the type of w: w, the centre, U, the average, the best

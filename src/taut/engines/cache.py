@@ -17,12 +17,10 @@ from taut.console.notices import warn_once
 from taut.data.chunks import concatenate
 from taut.data.memory import return_freed_memory
 from taut.engines import cache_saving
-from taut.engines.bare import Bare, bare_of
 from taut.engines.base import Engine
 from taut.engines.budget import Budget
+from taut.engines.holders import Bare, Resting, Segment, bare_of
 from taut.engines.part import Ascent, Part, Reply
-from taut.engines.resting import Resting
-from taut.engines.segment import Segment
 from taut.engines.turns import KeepGoing, draw_seed
 from taut.errors import CacheOverflow
 from taut.streamed import BoundChunk, StreamedProblem

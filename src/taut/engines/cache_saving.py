@@ -9,11 +9,9 @@ import numpy as np
 
 from taut.data.chunks import check_columns, from_columns
 from taut.duals import KEPT_FORMS
-from taut.engines.bare import Bare
+from taut.engines.holders import Bare, Resting, Segment
 from taut.engines.naming import Arrays, named, of_parts
 from taut.engines.part import Part
-from taut.engines.resting import Resting
-from taut.engines.segment import Segment
 from taut.errors import InvalidContent, InvalidData
 from taut.storage.stored import Stored, check, require
 
