@@ -132,13 +132,13 @@ def counting(X, y):
     """All hinges, by oracles that do not count references to arrays, and by ones that do."""
     blocks, outs, loops = Scalar().encode(X, y), np.zeros((2, len(y))), []
     features = blocks.features
-    given = features.view(blocks.data), blocks.data, blocks.offsets, blocks.truth
-    given += np.ones(features.size), np.zeros(1)
+    given = features.view(blocks.data), blocks.data, blocks.offsets
+    given += np.ones(features.size), np.zeros(1), 0, len(y), blocks.truth
     for allocates in (False, True):
         functions = *Scalar().oracles, *features.functions(None)
         inside = [function and helper(function, allocates) for function in functions]
         loops.append(compiled(make_hinges(Operations(*inside))))
-    rest = 1.0, 0, len(y), np.zeros(len(y), np.int32)
+    rest = 1.0, np.zeros(len(y), np.int32)
     return [lambda k=k: loops[k](*given, *rest, outs[k]) for k in range(2)], outs
 
 

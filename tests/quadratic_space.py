@@ -18,6 +18,7 @@ from taut.spaces.linear import (
     SpaceFunctions,
     pull_tail_rows,
     push_tail_rows,
+    spill_tail,
     through_weights,
 )
 from taut.spaces.quadratic import Quadratic
@@ -129,7 +130,7 @@ def touch(space, i, action):
 
 
 FUNCTIONS = SpaceFunctions(
-    ask, pull, push, through_weights(pull, push), square, n_own, n_all, touch
+    ask, pull, push, through_weights(pull, push), square, n_own, n_all, touch, spill_tail
 )
 TAIL_ROWS_FUNCTIONS = SpaceFunctions(
     ask, pull_all, push_all, through_weights(pull_all, push_all), square, n_rows_all, n_rows_all,

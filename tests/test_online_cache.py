@@ -302,7 +302,7 @@ def recomputed(state):
     """U and the summed loss from all dual variables, each put beside its data again."""
     U, loss = np.zeros(len(state.w)), 0.0
     for segment in state.segments:
-        segment.part.duals.add_vector(U)
+        segment.part.duals.sum_up(U)
         loss += segment.part.duals.loss_sum
     if state.resting.groups or state.bare:
         for chunk, data, weight in state.problem.bound_chunks():

@@ -240,7 +240,7 @@ def test_dual_variables_that_are_taken_can_be_put(form, how):
     empty.put(rest, getattr(other, how)(rest))
     vectors = np.zeros((3, problem.data.size))
     for duals, U in zip((full, other, empty), vectors, strict=True):
-        duals.add_vector(U)
+        duals.sum_up(U)
         assert_allclose(duals.loss_sum, full.loss_sum, rtol=1e-12)
         assert_array_equal(duals.in_use(), full.in_use())
     assert_allclose(vectors[1:], vectors[:1].repeat(2, axis=0), atol=1e-10)

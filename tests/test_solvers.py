@@ -81,17 +81,17 @@ def mined_points(case, state):
 
 def mined_labels(case, state):
     """The number of each mined label among those of its block, and its weight."""
-    numbers, offsets = [], state.get("mined.offsets")
+    numbers, ends = [], state["mined.row_indptr"]
     for j, i in enumerate(state["mined.owner"]):
-        if offsets is None:  # the psi of a plain structure
-            stored = slice(*state["mined.psi_indptr"][j : j + 2])
+        stored = slice(*ends[j : j + 2])
+        values = state["mined.row_data"][stored]
+        if values.dtype == np.float64:  # the psi of a plain structure
             row = np.zeros(case.reference[0][i].shape[1])
-            row[state["mined.psi_indices"][stored]] = state["mined.psi_data"][stored]
+            row[state["mined.row_indices"][stored]] = values
             differs = np.abs(case.reference[0][i] - row).sum(axis=1)
-            differs += np.abs(case.reference[1][i] - state["mined.loss"][j])
+            differs += np.abs(case.reference[1][i] - state["mined.points"][j])
         else:
-            pair = state["mined.pairs"][offsets[j] : offsets[j + 1]]
-            differs = np.abs(case.labels(i) - pair[len(pair) // 2 :]).sum(axis=1)
+            differs = np.abs(case.labels(i) - values[len(values) // 2 :]).sum(axis=1)
         assert differs.min() < 1e-12
         numbers.append(differs.argmin())
     return numbers, state["mined.alpha"]

@@ -11,7 +11,7 @@ from cases import STRUCTURES, names, tags
 from own_structures import CompiledTags, MappedTags, Tags, tagged
 from taut import LatentStructure, LatentStructuredSVM, Structure, StructuredSVM, check_structure
 from taut.errors import InvalidData, InvalidStructure
-from taut.spaces.parts import Gather
+from taut.spaces.labels import Gather
 from taut.structures import (
     Bags,
     Blocks,

@@ -51,7 +51,7 @@ def bind(
     regularizer: Regularizer | Prior | None = None,
     room: Room | None = None,
     space: Callable[[Features], Features] | None = None,
-) -> CompiledData | PythonData:
+) -> Data:
     """Structure and data together; without y, for prediction only."""
     if isinstance(structure, CompiledStructure):
         blocks = structure.encode(X, y)
@@ -67,9 +67,9 @@ def bind(
     return PythonData(structure, X, y, regularizer)
 
 
-def has_oracle(data: CompiledData | PythonData, name: str) -> TypeGuard[CompiledData]:
+def has_oracle(data: Data, name: str) -> TypeGuard[CompiledData]:
     """Whether data are those of a compiled structure that has this one of its optional oracles."""
-    return getattr(data.oracles, name) is not None
+    return getattr(data.operations, name) is not None
 
 
 def complete(

@@ -14,7 +14,7 @@ class CompiledAbilities:
 
     structure: CompiledStructure
     blocks: Blocks
-    oracles: Any
+    operations: Any
     listed: Any
 
     @property
@@ -25,7 +25,7 @@ class CompiledAbilities:
     @property
     def draws_labels(self) -> bool:
         """Whether the structure chooses labels itself."""
-        return self.oracles.sample is not None
+        return self.operations.sample is not None
 
     @property
     def lists_labels(self) -> bool:
@@ -60,7 +60,7 @@ class PlainAbilities:
 
     structure: Any
     X: Any
-    oracles = Operations(*(None,) * len(Operations._fields))
+    operations = Operations(*(None,) * len(Operations._fields))
     lifts = True  # inner products of psi take no room
     has_positions = False
     n_ranked = sys.maxsize

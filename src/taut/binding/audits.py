@@ -29,7 +29,7 @@ from taut.binding.other_labels import (
 from taut.binding.witness import audited
 from taut.compiled.lanes import aligned_zeros
 from taut.errors import InvalidStructure
-from taut.spaces.parts import part
+from taut.spaces.labels import part
 
 _AUDITED = 64  # blocks of which the argmax is looked at more closely, at least
 _OTHERS = 1024  # blocks whose truths are tried there
@@ -74,8 +74,8 @@ class Auditor:
         work = aligned_zeros(blocks.work_size, w.dtype)
         for i in chosen:
             self.data.own_kernel(make_hinges)(
-                self.data.own_space, blocks.data, blocks.offsets, blocks.truth, w, work, 1.0,
-                i, i + 1, labels, hinges,
+                self.data.own_space, blocks.data, blocks.offsets, w, work, i, i + 1,
+                blocks.truth, 1.0, labels, hinges,
             )  # fmt: skip
         doubt, open_doubts, others = None, 0, self._others(chosen, labels)
         for i in chosen:

@@ -83,8 +83,8 @@ class CompiledData(CompiledAbilities):
         self._lengths: np.ndarray | None = None  # |phi| of any label of each block, at most
         features = blocks.features
         functions = features.functions(structure)
-        self.own_oracles = Operations(*structure.oracles, *functions)  # see the weights as they are
-        self.oracles = self.own_oracles
+        self.operations = Operations(*structure.oracles, *functions)
+        self.own_operations = self.operations  # see the weights as they are
         self.prior = (regularizer or Regularizer()).check(features.n_features)
         self.n_blocks = blocks.n_blocks
         self.n_features = features.n_features
@@ -98,21 +98,21 @@ class CompiledData(CompiledAbilities):
         self.quadratic = features.quadratic(self.prior)
         if not self.prior.trivial:
             functions = through_scaling(functions, structure.allocates)
-            self.oracles = Operations(*structure.oracles, *functions)
+            self.operations = Operations(*structure.oracles, *functions)
             self._regularise()
 
     def _regularise(self) -> None:
         """Let the functions of the space see the weights through the scaling of the prior."""
         self.scalings = {bounds: self.prior.scaling(self.pad, bounds) for bounds in (True, False)}
         self.rises = np.ones(self.blocks.n_blocks)
-        if not self.prior.rescales or self.oracles.exact_step is None:
+        if not self.prior.rescales or self.operations.exact_step is None:
             return
         if self.listed.most <= FEW_LABELS:
-            own = self._gram_sizes(self.own_oracles, self.own_space, self.blocks.features.lifts)
-            scaled = self._gram_sizes(self.oracles, self.space(np.float64, bounds=False), False)
+            own = self._gram_sizes(self.own_operations, self.own_space, self.blocks.features.lifts)
+            scaled = self._gram_sizes(self.operations, self.space(np.float64, bounds=False), False)
             np.divide(scaled, own, out=self.rises, where=own > 0.0)
         else:
-            self.oracles = self.oracles._replace(exact_step=None)
+            self.operations = self.operations._replace(exact_step=None)
 
     def _gram_sizes(self, operations: Any, space: tuple, lifts: bool) -> np.ndarray:
         """What bounds the curvature of a step over all labels of each block, in a space."""
@@ -170,11 +170,11 @@ class CompiledData(CompiledAbilities):
 
     def kernel(self, make: Callable[[Any], Callable]) -> Callable:
         """The loop that `make` builds around the operations, compiled."""
-        return specialise(make, self.oracles, self.structure.allocates)
+        return specialise(make, self.operations, self.structure.allocates)
 
     def own_kernel(self, make: Callable[[Any], Callable], bounded: bool = False) -> Callable:
         """The same without the prior, for `own_space`."""
-        return specialise(make, self.own_oracles, self.structure.allocates, bounded)
+        return specialise(make, self.own_operations, self.structure.allocates, bounded)
 
     def take(self, which: np.ndarray) -> CompiledData | None:
         """A copy of some blocks alone; None where they have to be encoded again."""
@@ -234,18 +234,9 @@ class CompiledData(CompiledAbilities):
         self, w: np.ndarray, n_jobs: int = 1, loss_weight: float = 1.0
     ) -> tuple[np.ndarray, np.ndarray]:
         """The largest violation of each block at w, and the labels with it, one after the other."""
-        blocks, kernel = self.blocks, self.kernel(make_hinges)
-        out, labels = np.empty(self.n_blocks), np.empty_like(blocks.truth)
-
-        def run(number: int, first: int, last: int) -> None:
-            space = self.space(w.dtype, number=number)
-            work = aligned_zeros(blocks.work_size, w.dtype)
-            kernel(
-                space, blocks.data, blocks.offsets, blocks.truth, w, work, loss_weight, first, last,
-                labels, out,
-            )  # fmt: skip
-
-        in_threads(run, *numbered_ranges(self.n_blocks, n_jobs))
+        truth = self.blocks.truth
+        out, labels = np.empty(self.n_blocks), np.empty_like(truth)
+        self._over_blocks(make_hinges, w, n_jobs, lambda: (truth, loss_weight, labels, out))
         return out, labels
 
     def evaluate(self, v: np.ndarray, weight: np.ndarray, n_jobs: int = 1) -> tuple[float, float]:
@@ -265,17 +256,13 @@ class CompiledData(CompiledAbilities):
 
     def _hinge_sum(self, v: np.ndarray, weight: np.ndarray, n_jobs: int) -> float:
         """sum_i C_i hinge_i, by one oracle call each."""
-        blocks, kernel = self.blocks, self.kernel(make_hinge_sum)
+        blocks = self.blocks
 
-        def run(number: int, first: int, last: int) -> tuple[float, int]:
-            work = aligned_zeros(blocks.work_size, v.dtype)
-            label = np.empty(blocks.label_size, dtype=np.int32)
-            return kernel(
-                self.space(v.dtype, number=number), blocks.data, blocks.offsets, blocks.truth,
-                weight, v, work, label, first, last,
-            )  # fmt: skip
+        def arguments() -> tuple:
+            return blocks.truth, weight, np.empty(blocks.label_size, dtype=np.int32)
 
-        sums, doubts = zip(*in_threads(run, *numbered_ranges(self.n_blocks, n_jobs)), strict=True)
+        found = self._over_blocks(make_hinge_sum, v, n_jobs, arguments)
+        sums, doubts = zip(*found, strict=True)
         if max(doubts) and is_users(self.structure):
             Auditor(self, self.rng).refuse(max(doubts) - 1)
         return sum(sums)
@@ -357,19 +344,15 @@ class CompiledData(CompiledAbilities):
     def labels(self, w: np.ndarray, n_jobs: int = 1) -> np.ndarray:
         """The highest scoring labels of all blocks one after the other; no padding in w."""
         labels = np.empty_like(self.blocks.truth)
-        self._over_blocks(make_argmaxes, w, n_jobs, lambda: (labels,))
+        self._over_blocks(make_argmaxes, self.pad(w), n_jobs, lambda: (labels,))
         return labels
 
     def m_best(self, w: np.ndarray, m: int, n_jobs: int = 1) -> tuple[np.ndarray, np.ndarray]:
         """The m highest scoring labels of each block, best first, for weights without padding.
 
-        Returns
-        -------
-        labels : ndarray of int32, shape (m, offsets[-1])
-            The best labels of all blocks one after the other, then the second best ones, and so
-            on; -1 where a block has fewer labels. At most as many rows as any block has labels.
-        scores : ndarray of shape (n_blocks, m)
-            -inf where a block has fewer labels.
+        A row of labels for all blocks, one after the other, for the best, the second best, and so
+        on, and a row of scores for each block; -1 and -inf where a block has fewer labels. There
+        are at most as many of each as any block has labels.
         """
         blocks = self.blocks
         if blocks.n_labels == 0:
@@ -385,7 +368,7 @@ class CompiledData(CompiledAbilities):
             room = candidates(m, blocks.label_size, blocks.label_stride, w.dtype)
             return blocks.n_labels, blocks.label_stride, room, labels, scores
 
-        self._over_blocks(best_labels, w, n_jobs, arguments)
+        self._over_blocks(best_labels, self.pad(w), n_jobs, arguments)
         return labels, scores
 
     def marginals(
@@ -393,12 +376,8 @@ class CompiledData(CompiledAbilities):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Probabilities p(label) ~ exp(score / temperature), for weights without padding.
 
-        Returns
-        -------
-        marginals : ndarray of shape (offsets[-1], n_labels)
-            Those of the labels at the positions of all blocks, one after the other.
-        log_partitions : ndarray of shape (n_blocks,)
-            The logarithms of the sums of exp(score / temperature) over all labels.
+        Those of the labels at the positions of all blocks, one after the other, and the logarithm
+        of each block's sum of exp(score / temperature).
         """
         room, blocks = self._expectation_room(w, temperature), self.blocks
         marginals = np.empty((blocks.offsets[-1], blocks.n_labels), dtype=w.dtype)
@@ -407,7 +386,7 @@ class CompiledData(CompiledAbilities):
         def arguments() -> tuple:
             return blocks.mean_offsets, blocks.label_stride, *room(), marginals, logs
 
-        self._over_blocks(position_marginals, w, n_jobs, arguments)
+        self._over_blocks(position_marginals, self.pad(w), n_jobs, arguments)
         return marginals, logs
 
     def log_likelihoods(self, w: np.ndarray, temperature: float, n_jobs: int = 1) -> np.ndarray:
@@ -417,12 +396,12 @@ class CompiledData(CompiledAbilities):
         def arguments() -> tuple:
             return self.blocks.mean_offsets, self.blocks.truth, *room(), out
 
-        self._over_blocks(truth_log_likelihoods, w, n_jobs, arguments)
+        self._over_blocks(truth_log_likelihoods, self.pad(w), n_jobs, arguments)
         return out
 
     def _expectation_room(self, w: np.ndarray, temperature: float) -> Callable[[], tuple]:
         """What makes a thread's temperature, empty base and room for a mean."""
-        if self.oracles.expect is None or self.blocks.n_labels == 0:
+        if self.operations.expect is None or self.blocks.n_labels == 0:
             raise MissingOracle(
                 f"{type(self.structure).__name__} has no expect, which probabilities of labels are "
                 "computed by: see taut.CompiledStructure"
@@ -436,7 +415,7 @@ class CompiledData(CompiledAbilities):
         The truths of these data, which are encoded without any, are not looked at.
         """
         labels = labels.copy()
-        self._over_blocks(make_completions, w, n_jobs, lambda: (labels,))
+        self._over_blocks(make_completions, self.pad(w), n_jobs, lambda: (labels,))
         return self.structure.decode(labels, self.blocks.offsets)
 
     def n_changed(self, other: Any) -> int:
@@ -446,13 +425,13 @@ class CompiledData(CompiledAbilities):
 
     def _over_blocks(
         self, make: Callable, w: np.ndarray, n_jobs: int, arguments: Callable[[], tuple]
-    ) -> None:
+    ) -> list[Any]:
         """Run the loop that `make` builds over all blocks; `arguments` makes those of a thread."""
-        blocks, kernel, padded = self.blocks, self.kernel(make), self.pad(w)
+        blocks, kernel = self.blocks, self.kernel(make)
 
-        def run(number: int, first: int, last: int) -> None:
+        def run(number: int, first: int, last: int) -> Any:
             space = self.space(w.dtype, number=number)
             work = aligned_zeros(blocks.work_size, w.dtype)
-            kernel(space, blocks.data, blocks.offsets, padded, work, first, last, *arguments())
+            return kernel(space, blocks.data, blocks.offsets, w, work, first, last, *arguments())
 
-        in_threads(run, *numbered_ranges(self.n_blocks, n_jobs))
+        return in_threads(run, *numbered_ranges(self.n_blocks, n_jobs))

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 
-from taut.spaces.labels import adding_of, products_of, score_of
-from taut.spaces.parts import Checked
+from taut.spaces.labels import Checked, adding_of, products_of, score_of
 
 _DOUBT = 1e-6  # relative difference of values that must be equal, beyond which one is wrong
 
 
-def make_hinges(oracles):
+def make_hinges(operations):
     """The largest violation of each block."""
-    pull, argmax, score = oracles.pull, oracles.argmax, score_of(oracles)
+    pull, argmax, score = operations.pull, operations.argmax, score_of(operations)
 
-    def hinges(space, data, offsets, truth, w, work, loss_weight, first, last, labels, out):
+    def hinges(space, data, offsets, w, work, first, last, truth, loss_weight, labels, out):
         """out[i] = the largest violation of block i, its losses times a weight.
 
         The flat array `labels` gets the labels that it belongs to.
@@ -28,11 +27,11 @@ def make_hinges(oracles):
     return hinges
 
 
-def make_hinge_sum(oracles):
+def make_hinge_sum(operations):
     """The sum of the largest violations."""
-    pull, argmax, score = oracles.pull, oracles.argmax, score_of(oracles)
+    pull, argmax, score = operations.pull, operations.argmax, score_of(operations)
 
-    def hinge_sum(space, data, offsets, truth, weight, w, work, label, first, last):
+    def hinge_sum(space, data, offsets, w, work, first, last, truth, weight, label):
         """The sum of C_i hinge_i over some blocks, and one more than a block with a wrong argmax.
 
         That is one below the truth. `label` is room for the longest label.
@@ -50,9 +49,9 @@ def make_hinge_sum(oracles):
     return hinge_sum
 
 
-def make_lengths(oracles):
+def make_lengths(operations):
     """The lengths of features."""
-    pull, argmax, products = oracles.pull, oracles.argmax, products_of(oracles)
+    pull, argmax, products = operations.pull, operations.argmax, products_of(operations)
 
     def lengths(space, data, offsets, truth, w, work, loss_weight, label, room, row, out):
         """out[i] = the larger of |phi(truth)| and |phi(label)|, the label that violates most."""
@@ -70,10 +69,10 @@ def make_lengths(oracles):
     return lengths
 
 
-def make_audit(oracles):
+def make_audit(operations):
     """Doubts about an argmax."""
-    pull, argmax, score = oracles.pull, oracles.argmax, score_of(oracles)
-    loss_of = oracles.loss
+    pull, argmax, score = operations.pull, operations.argmax, score_of(operations)
+    loss_of = operations.loss
 
     def audit(space, data, offsets, truth, w, work, blocks, loss_weights, label, doubts):
         """Look for blocks whose argmax is not what it must be; doubts[0] is one more than the last.
@@ -99,9 +98,9 @@ def make_audit(oracles):
     return audit
 
 
-def make_values(oracles):
+def make_values(operations):
     """Scores with losses of what need be no label of the block."""
-    pull, parts, loss_of = oracles.pull, oracles.parts, oracles.loss
+    pull, parts, loss_of = operations.pull, operations.parts, operations.loss
 
     def values(space, data, i, w, work, labels, out):
         """out[q] = score + loss of each label of block i; NaN for what cannot be one."""
@@ -112,9 +111,9 @@ def make_values(oracles):
     return values
 
 
-def make_features(oracles):
+def make_features(operations):
     """Features of labels, added up."""
-    add_labels = adding_of(oracles)
+    add_labels = adding_of(operations)
 
     def features(space, data, i, labels, scales, statistics, w):
         """Add sum_q scales[q] phi(labels[q]) of block i to w."""
@@ -123,10 +122,10 @@ def make_features(oracles):
     return features
 
 
-def make_worst_planes(oracles):
+def make_worst_planes(operations):
     """The sum of the planes of highest violation."""
-    pull, argmax, score = oracles.pull, oracles.argmax, score_of(oracles)
-    loss_of, add_labels = oracles.loss, adding_of(oracles)
+    pull, argmax, score = operations.pull, operations.argmax, score_of(operations)
+    loss_of, add_labels = operations.loss, adding_of(operations)
 
     def worst_planes(space, data, blocks, weight, w, room, first, last, psi, sums):
         """Add the planes of highest violation of some blocks, times their weights.
@@ -156,9 +155,9 @@ def make_worst_planes(oracles):
     return worst_planes
 
 
-def make_argmaxes(oracles):
+def make_argmaxes(operations):
     """Predictions."""
-    pull, argmax = oracles.pull, oracles.argmax
+    pull, argmax = operations.pull, operations.argmax
 
     def argmaxes(space, data, offsets, w, work, first, last, out):
         """Write the highest scoring label of each block into the flat array `out`."""
@@ -169,9 +168,9 @@ def make_argmaxes(oracles):
     return argmaxes
 
 
-def make_prediction_losses(oracles):
+def make_prediction_losses(operations):
     """Losses of predictions."""
-    loss = oracles.loss
+    loss = operations.loss
 
     def prediction_losses(data, offsets, labels, out):
         """out[i] = loss of the label of block i in the flat array `labels`."""
@@ -181,9 +180,9 @@ def make_prediction_losses(oracles):
     return prediction_losses
 
 
-def make_completions(oracles):
+def make_completions(operations):
     """Latent parts of truths."""
-    pull, complete = oracles.pull, oracles.complete
+    pull, complete = operations.pull, operations.complete
 
     def completions(space, data, offsets, w, work, first, last, out):
         """Give the truths in the flat array `out` their best latent parts."""

@@ -16,8 +16,7 @@ import scipy.sparse as sp
 
 from taut.binding.compiled import CompiledData
 from taut.binding.plain import PythonData
-from taut.compiled.jit import kernel
-from taut.data.arrays import ranges
+from taut.data.arrays import offsets_of, ranges
 from taut.spaces.labels import products_of
 from taut.storage.stored import Stored, check, require
 from taut.structures._mined import LOSS, SQUARE, Mined, MinedData, pair_of
@@ -25,70 +24,100 @@ from taut.structures.scalar import Scalar
 
 Arrays = dict[str, np.ndarray]
 _ROUNDING = 1e-6  # relative, of losses and squares that are computed again
+_TIED = 1e-9  # by which a label must violate more than all known ones of its block to be another
 
 
 @dataclass(frozen=True, eq=False)
 class MinedLabels(ABC):
-    """Some labels; the j-th is one of block owner[j]."""
+    """Some labels; the j-th is one of block owner[j], kept in row j."""
 
+    data: Any
     owner: np.ndarray
+    points: np.ndarray  # the losses, and what else is known of each label
+    rows: sp.csr_array
 
     def __len__(self) -> int:
         return len(self.owner)
 
-    @abstractmethod
-    def mine(self, v: np.ndarray, n_jobs: int) -> tuple[np.ndarray, Self]:
-        """The largest violation of each block at v, and the labels with it that are new here."""
+    def mine(
+        self, v: np.ndarray, n_jobs: int, violation: np.ndarray
+    ) -> tuple[np.ndarray, Self, np.ndarray]:
+        """The largest violation of each block at v, and the labels that violate most, with theirs.
+
+        They are those that violate more than all that are known, whose violations are given.
+        """
+        known = np.zeros(self.data.n_blocks)
+        np.maximum.at(known, self.owner, violation)
+        return self._hardest(v, n_jobs, known + _TIED * (1.0 + known))
 
     @abstractmethod
+    def _hardest(
+        self, v: np.ndarray, n_jobs: int, above: np.ndarray
+    ) -> tuple[np.ndarray, Self, np.ndarray]:
+        """The same where labels must violate more than a number for each block."""
+
     def take(self, which: np.ndarray) -> Self:
         """The labels of these numbers, which rise."""
+        return replace(
+            self, owner=self.owner[which], points=self.points[which], rows=self.rows[which]
+        )
 
-    @abstractmethod
     def joined(self, other: Self) -> Self:
         """These labels, then those."""
+        return replace(
+            self,
+            owner=np.append(self.owner, other.owner),
+            points=np.concatenate([self.points, other.points]),
+            rows=sp.vstack([self.rows, other.rows], format="csr"),
+        )
 
     @abstractmethod
     def examples(self) -> CompiledData:
         """Each label, of which there is one at least, as the only candidate of its own block."""
 
-    @abstractmethod
     def arrays(self) -> Arrays:
         """Everything, as named arrays."""
+        rows = {f"row_{name}": getattr(self.rows, name) for name in ("data", "indices", "indptr")}
+        return {"owner": self.owner, "points": self.points} | rows
 
-    @abstractmethod
     def restored(self, arrays: Arrays) -> Self:
         """What `arrays` were taken of, with the same data."""
+        n, width = len(arrays["owner"]), self.rows.shape[1]
+        size, kind = len(arrays["row_data"]), f"{self.rows.dtype.kind}{self.rows.dtype.itemsize}"
+        check(
+            arrays,
+            {
+                "owner": Stored("i8", (n,), 0, self.data.n_blocks - 1),
+                "points": Stored("f8", (n, *self.points.shape[1:])),
+                "row_data": Stored(kind, (size,)),
+                "row_indices": Stored("i4 i8", (size,), 0, width - 1),
+                "row_indptr": Stored("i4 i8", (n + 1,), 0, size),
+            },
+        )
+        ends = arrays["row_indptr"]
+        ordered = ends[0] == 0 and ends[-1] == size and (np.diff(ends) >= 0).all()
+        require(ordered, "mined labels have no ends")
+        rows = sp.csr_array((arrays["row_data"], arrays["row_indices"], ends), shape=(n, width))
+        given = replace(self, owner=arrays["owner"], points=arrays["points"], rows=rows)
+        if n:
+            given._check()
+        return given
+
+    def _check(self) -> None:
+        """Refuse labels that are none of these blocks, as far as that can be seen."""
 
 
 def nothing_mined(data: CompiledData | PythonData) -> MinedLabels:
     """No labels yet."""
-    none, n = np.empty(0, dtype=np.int64), data.n_features
+    none = np.empty(0, dtype=np.int64)
     if isinstance(data, PythonData):
-        return _PlainLabels(none, data, np.empty(0), sp.csr_array((0, n)))
-    pairs, points = np.empty(0, dtype=np.int32), np.empty((0, 2))
-    return _CompiledLabels(none, data, np.zeros(1, dtype=np.int64), pairs, points)
+        return _PlainLabels(data, none, np.empty(0), sp.csr_array((0, data.n_features)))
+    rows = sp.csr_array((0, 2 * data.blocks.label_size), dtype=np.int32)
+    return _CompiledLabels(data, none, np.empty((0, 2)), rows)
 
 
-@kernel
-def _mark_known(order, starts, owner, offsets, pairs, known_offsets, known_pairs, out):
-    """out[j] = whether label j is among the known ones of its block.
-
-    Those of block i are order[starts[i]], ..., order[starts[i + 1] - 1].
-    """
-    for j in range(owner.shape[0]):
-        found = pair_of(offsets, pairs, j)[1]
-        out[j] = False
-        for place in range(starts[owner[j]], starts[owner[j] + 1]):
-            known = pair_of(known_offsets, known_pairs, order[place])[1]
-            same = True
-            for t in range(found.shape[0]):
-                same &= known[t] == found[t]
-            out[j] |= same
-
-
-def _measure(oracles):
-    products, loss = products_of(oracles), oracles.loss
+def _measure(operations):
+    products, loss = products_of(operations), operations.loss
 
     def measure(data, owner, offsets, pairs, room, row, points):
         """Loss and |psi|^2 of each label."""
@@ -104,188 +133,91 @@ def _measure(oracles):
     return measure
 
 
-@dataclass(frozen=True, eq=False)
 class _CompiledLabels(MinedLabels):
-    """Labels after the truths of their blocks, one pair after the other, as in `MinedData`."""
+    """Rows are truths and labels, as in `MinedData`; points are losses and |psi|^2."""
 
     data: CompiledData
-    offsets: np.ndarray
-    pairs: np.ndarray
-    points: np.ndarray
 
-    def mine(self, v, n_jobs):
-        hinges, labels = self.data.hardest(v, n_jobs)
-        found = self._paired(np.flatnonzero(hinges > 0.0), labels)
-        order = np.argsort(self.owner, kind="stable")
-        starts = np.searchsorted(self.owner[order], np.arange(self.data.n_blocks + 1))
-        known = np.empty(len(found), dtype=bool)
-        _mark_known(
-            order, starts, found.owner, found.offsets, found.pairs, self.offsets, self.pairs, known
-        )
-        return hinges, found.take(np.flatnonzero(~known))._measured()
-
-    def _paired(self, owner: np.ndarray, labels: np.ndarray) -> _CompiledLabels:
-        """The labels of some blocks, out of those of all, without loss and square."""
+    def _hardest(self, v, n_jobs, above):
         blocks = self.data.blocks
+        hinges, labels = self.data.hardest(v, n_jobs)
+        owner = np.flatnonzero(hinges > above)
         sizes = np.diff(blocks.offsets)[owner]
-        offsets = np.append(0, np.cumsum(2 * sizes))
+        offsets = offsets_of(2 * sizes)
         where = ranges(blocks.offsets[owner], sizes)
         pairs = np.empty(offsets[-1], dtype=np.int32)
         pairs[ranges(offsets[:-1], sizes)] = blocks.truth[where]
         pairs[ranges(offsets[:-1] + sizes, sizes)] = labels[where]
-        return replace(
-            self, owner=owner, offsets=offsets, pairs=pairs, points=np.empty((len(owner), 2))
-        )
+        columns = ranges(np.zeros_like(sizes), 2 * sizes)
+        shape = len(owner), self.rows.shape[1]
+        rows = sp.csr_array((pairs, columns, offsets), shape=shape)
+        found = replace(self, owner=owner, rows=rows)
+        return hinges, replace(found, points=found._measured()), hinges[owner]
 
-    def _measured(self) -> _CompiledLabels:
-        data, blocks = self.data, self.data.blocks
+    @property
+    def _offsets(self) -> np.ndarray:
+        return self.rows.indptr.astype(np.int64)
+
+    def _measured(self) -> np.ndarray:
+        data, blocks, points = self.data, self.data.blocks, np.empty((len(self), 2))
         # In the structure's own space: what a prior does to psi is not known here.
         room = data.product_room(np.float64, data.own_space, blocks.features.lifts)
         data.own_kernel(_measure)(
-            blocks.data, self.owner, self.offsets, self.pairs, room, np.empty(2), self.points
+            blocks.data, self.owner, self._offsets, self.rows.data, room, np.empty(2), points
         )
-        return self
-
-    def take(self, which):
-        sizes = np.diff(self.offsets)[which]
-        return replace(
-            self,
-            owner=self.owner[which],
-            offsets=np.append(0, np.cumsum(sizes)),
-            pairs=self.pairs[ranges(self.offsets[which], sizes)],
-            points=self.points[which],
-        )
-
-    def joined(self, other):
-        return replace(
-            self,
-            owner=np.append(self.owner, other.owner),
-            offsets=np.append(self.offsets, self.offsets[-1] + other.offsets[1:]),
-            pairs=np.append(self.pairs, other.pairs),
-            points=np.vstack([self.points, other.points]),
-        )
+        return points
 
     def examples(self):
         blocks, structure = self.data.blocks, Mined(self.data.structure)
-        data = MinedData(blocks.data, self.owner, self.offsets, self.pairs, self.points)
+        data = MinedData(blocks.data, self.owner, self._offsets, self.rows.data, self.points)
         return CompiledData(
             structure, structure.encode((blocks, data)), self.data.prior, self.data.room
         )
 
-    def arrays(self):
-        return {name: getattr(self, name) for name in ("owner", "offsets", "pairs", "points")}
-
-    def restored(self, arrays):
-        blocks = self.data.blocks
-        check(arrays, {"owner": Stored("i8", (None,), 0, self.data.n_blocks - 1)})
-        owner = arrays["owner"]
-        n, sizes = len(owner), np.diff(blocks.offsets)[owner]
-        offsets = np.append(0, np.cumsum(2 * sizes))
-        check(
-            arrays,
-            {
-                "offsets": Stored("i8", (n + 1,)),
-                "pairs": Stored("i4", (offsets[-1],)),
-                "points": Stored("f8", (n, 2)),
-            },
-        )
-        require(arrays["offsets"] == offsets, "mined labels are of other sizes")
-        given = replace(self, **{name: arrays[name] for name in self.arrays()})
-        labels = given.pairs[ranges(offsets[:-1] + sizes, sizes)]
-        truths = given.pairs[ranges(offsets[:-1], sizes)]
-        require(truths == blocks.truth[ranges(blocks.offsets[owner], sizes)], "truths are others")
-        if n:
-            valid = self.data.structure.valid_labels(blocks, owner, labels)
-            require(valid, "mined labels are none that their blocks can have")
-        found = replace(given, points=np.empty((n, 2)))._measured()
-        near = np.abs(found.points - given.points) <= _ROUNDING * (1.0 + np.abs(found.points))
+    def _check(self):
+        blocks, starts = self.data.blocks, self._offsets
+        sizes = np.diff(blocks.offsets)[self.owner]
+        require(np.diff(starts) == 2 * sizes, "mined labels are of other sizes")
+        truths = self.rows.data[ranges(starts[:-1], sizes)]
+        labels = self.rows.data[ranges(starts[:-1] + sizes, sizes)]
+        own = blocks.truth[ranges(blocks.offsets[self.owner], sizes)]
+        require(truths == own, "truths are others")
+        valid = self.data.structure.valid_labels(blocks, self.owner, labels)
+        require(valid, "mined labels are none that their blocks can have")
+        points = self._measured()
+        near = np.abs(points - self.points) <= _ROUNDING * (1.0 + np.abs(points))
         require(near, "mined labels have losses of others")
-        return given
 
 
-@dataclass(frozen=True, eq=False)
 class _PlainLabels(MinedLabels):
-    """Labels as rows of psi, with their losses."""
+    """Rows are psi; points are losses."""
 
     data: PythonData
-    loss: np.ndarray
-    psi: sp.csr_array
 
-    def mine(self, v, n_jobs):
-        data, w = self.data, self.data.prior.weights(v)
-        known, hinges = set(self._keys()), np.empty(data.n_blocks)
-        owner, losses, rows = [], [], []
+    def _hardest(self, v, n_jobs, above):
+        data, w, hinges = self.data, self.data.prior.weights(v), np.empty(self.data.n_blocks)
+        owner, losses, rows, values = [], [], [self.rows[:0]], []
         for i in range(data.n_blocks):
             label, error = data.worst_label(i, v)
             psi, loss = next(data.differences(i, [label]))
             violation = loss - psi @ w
             hinges[i] = max(violation + error, 0.0)
-            if violation > 0.0:
+            if violation > above[i]:
                 owner.append(i)
                 losses.append(loss)
                 rows.append(sp.csr_array(psi[None]))
-        if not rows:
-            return hinges, self.take(np.empty(0, dtype=np.int64))
+                values.append(violation)
         found = replace(
             self,
-            owner=np.array(owner),
-            loss=np.array(losses),
-            psi=sp.vstack(rows, format="csr"),
+            owner=np.array(owner, dtype=np.int64),
+            points=np.array(losses),
+            rows=sp.vstack(rows, format="csr"),
         )
-        new = [j for j, key in enumerate(found._keys()) if key not in known]
-        return hinges, found.take(np.array(new, dtype=np.int64))
-
-    def _keys(self) -> list[tuple[Any, ...]]:
-        """What tells labels apart: labels that agree in all of it are one to any solver."""
-        psi = self.psi
-        parts = [slice(*psi.indptr[j : j + 2]) for j in range(len(self))]
-        rows = [(psi.indices[part].tobytes(), psi.data[part].tobytes()) for part in parts]
-        return list(zip(self.owner.tolist(), self.loss.tolist(), rows, strict=True))
-
-    def take(self, which):
-        return replace(self, owner=self.owner[which], loss=self.loss[which], psi=self.psi[which])
-
-    def joined(self, other):
-        return replace(
-            self,
-            owner=np.append(self.owner, other.owner),
-            loss=np.append(self.loss, other.loss),
-            psi=sp.vstack([self.psi, other.psi], format="csr"),
-        )
+        return hinges, found, np.array(values)
 
     def examples(self):
         structure = Scalar()
-        signs_and_margins = np.column_stack([np.ones(len(self)), self.loss])
+        signs_and_margins = np.column_stack([np.ones(len(self)), self.points])
         return CompiledData(
-            structure, structure.encode(self.psi, signs_and_margins), self.data.prior
-        )
-
-    def arrays(self):
-        psi = {f"psi_{name}": getattr(self.psi, name) for name in ("data", "indices", "indptr")}
-        return {"owner": self.owner, "loss": self.loss} | psi
-
-    def restored(self, arrays):
-        n, last = len(arrays["owner"]), self.data.n_features - 1
-        size = len(arrays["psi_data"])
-        check(
-            arrays,
-            {
-                "owner": Stored("i8", (n,), 0, self.data.n_blocks - 1),
-                "loss": Stored("f8", (n,)),
-                "psi_data": Stored("f8", (size,)),
-                "psi_indices": Stored("i4 i8", (size,), 0, last),
-                "psi_indptr": Stored("i4 i8", (n + 1,), 0, size),
-            },
-        )
-        ends = arrays["psi_indptr"]
-        require(
-            ends[0] == 0 and ends[-1] == size and (np.diff(ends) >= 0).all(), "psi have no ends"
-        )
-        shape = len(arrays["owner"]), self.data.n_features
-        parts = (arrays["psi_data"], arrays["psi_indices"], arrays["psi_indptr"])
-        return replace(
-            self,
-            owner=arrays["owner"],
-            loss=arrays["loss"],
-            psi=sp.csr_array(parts, shape=shape),
+            structure, structure.encode(self.rows, signs_and_margins), self.data.prior
         )

@@ -41,13 +41,7 @@ def _has_hash(label: Any) -> bool:
 
 
 class Witness:
-    """The memory of one structure bound to some blocks.
-
-    Parameters
-    ----------
-    structure : Structure
-    n_blocks, n_features : int
-    """
+    """The memory of one structure bound to some blocks."""
 
     def __init__(self, structure: Any, n_blocks: int, n_features: int) -> None:
         self.name = type(structure).__name__

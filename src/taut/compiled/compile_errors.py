@@ -33,14 +33,9 @@ _NUMBERS = {"argmax", "loss", "parts", "sample", "expect", "mean_loss"}
 
 
 def invalid_structure(text: str, kernel: Callable) -> InvalidStructure | None:
-    """The error to raise, or None if no structure of a user is to blame.
+    """The error to raise where Numba says so of a loop; None if no user's structure is to blame.
 
-    Parameters
-    ----------
-    text : str
-        What Numba says.
-    kernel : function
-        The loop that was being compiled, with compiled oracles in its closure.
+    The loop that was being compiled has the compiled oracles in its closure.
     """
     own = [oracle for oracle in _inside(kernel) if _is_users(oracle.py_func)]
     places = {text.find(f"<function {oracle.py_func.__qualname__} at "): oracle for oracle in own}

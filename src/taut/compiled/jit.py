@@ -288,6 +288,16 @@ def view(function: Callable) -> Callable:
 
 
 @functools.cache
+def around(make: Callable, *settings: Any) -> Callable:
+    """`make` with settings, the same function each time: `specialise` finds kernels by it."""
+
+    def build(operations: Any) -> Callable:
+        return make(operations, *settings)
+
+    return build
+
+
+@functools.cache
 def specialise(
     make: Callable, oracles: Any, allocates: bool = False, bounded: bool = False
 ) -> Callable:

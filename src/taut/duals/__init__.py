@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from taut.binding import CompiledData, PythonData
+from taut.binding import Data, PythonData
 from taut.duals.base import BlockDual, PlaneDual
 from taut.duals.enumerated import EnumeratedDual
 from taut.duals.kept import KEPT_FORMS, KeptDual
@@ -40,7 +40,7 @@ __all__ = [
 
 
 def planes_of(
-    data: CompiledData | PythonData,
+    data: Data,
     weight: np.ndarray,
     n_jobs: int,
     step: Callable,

@@ -8,11 +8,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from taut.binding import CompiledData, PythonData, in_threads
+from taut.binding import Data, in_threads
 from taut.compiled.jit import helper
 from taut.compiled.lanes import aligned_zeros
 from taut.duals.planes import N_PLANES, PlaneArrays, Planes
 from taut.duals.threads import Worker, alone, collect, together
+from taut.spaces.labels import products_of
 
 Arrays = dict[str, np.ndarray]
 _WORTHWHILE = 64  # visits per thread, below which one thread is faster
@@ -32,6 +33,20 @@ def select(labels, values, count, factor, chosen, scales):
     return kept
 
 
+def gram_filling_of(operations):
+    """A function that fills rows first..count - 1 of the Gram matrix of labels' phi."""
+    products = products_of(operations)
+
+    def fill_gram(data, i, labels, first, count, gram, arena):
+        for added in range(first, count):
+            products(data, i, labels[added], labels[: added + 1], arena.products, arena.row)
+            for q in range(added + 1):
+                gram[added, q] = arena.row[q]
+                gram[q, added] = arena.row[q]
+
+    return helper(fill_gram)
+
+
 class BlockDual(ABC):
     """Feasible dual variables of all blocks."""
 
@@ -44,7 +59,7 @@ class BlockDual(ABC):
     #: Of what samplers draw in this pass.
     seed: np.uint64 = np.uint64(0)
 
-    def __init__(self, data: CompiledData | PythonData, weight: np.ndarray, n_jobs: int) -> None:
+    def __init__(self, data: Data, weight: np.ndarray, n_jobs: int) -> None:
         self.data = data
         self.weight = weight
         self.n_jobs = n_jobs
@@ -109,18 +124,13 @@ class BlockDual(ABC):
         """Find more space for the dual variables; no visit is under way."""
 
     @abstractmethod
-    def add_vector(self, U: np.ndarray) -> None:
-        """U += sum of a psi, from the dual variables."""
+    def sum_up(self, U: np.ndarray) -> float:
+        """U += sum of a psi, unless it is empty, and the sum of a loss, from the dual variables."""
 
     @property
-    @abstractmethod
     def loss_sum(self) -> float:
         """Sum of a loss, from the dual variables."""
-
-    def sum_up(self, U: np.ndarray) -> float:
-        """U += sum of a psi, and the sum of a loss."""
-        self.add_vector(U)
-        return self.loss_sum
+        return self.sum_up(np.empty(0))
 
     @abstractmethod
     def curvature(self) -> np.ndarray:
@@ -189,7 +199,7 @@ class PlaneDual(BlockDual):
 
     def __init__(
         self,
-        data: CompiledData | PythonData,
+        data: Data,
         weight: np.ndarray,
         n_jobs: int,
         step: Callable,
@@ -200,6 +210,14 @@ class PlaneDual(BlockDual):
         self.step = step
         self.max_steps = max_steps
         self.oracle_steps = max_steps if oracle_steps is None else oracle_steps
+
+    @abstractmethod
+    def add_vector(self, U: np.ndarray) -> None:
+        """U += sum of a psi, from the planes."""
+
+    def sum_up(self, U):
+        self.add_vector(U)
+        return self.loss_sum
 
     @property
     def loss_sum(self):

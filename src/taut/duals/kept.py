@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from taut.binding.kernels import make_features
 from taut.compiled.jit import helper, kernel
 from taut.compiled.lanes import aligned_zeros
 from taut.data.arrays import offsets_of
@@ -15,7 +16,6 @@ from taut.duals.base import Arrays, PlaneDual
 from taut.duals.labelled import LabelledDual
 from taut.duals.planes import LABEL_SIZE, N_PLANES, SLOT, TEXT, PlaneArrays, Planes
 from taut.duals.python import PythonDual, packed_psi
-from taut.spaces.labels import adding_of
 from taut.storage.stored import Stored, check, require
 
 _ROUNDING = 1e-6  # relative, of psi that are computed again
@@ -107,30 +107,11 @@ def _add_all(psi, factors, U):
             _add(psi, slot, factors[slot], U)
 
 
-def _label_vector(oracles):
-    add_labels = adding_of(oracles)
-
-    def label_vector(space, data, i, labels, scales, statistics, U):
-        """U += sum_q scales[q] phi_i(labels[q])."""
-        add_labels(space, data, i, labels, scales, statistics, U)
-
-    return label_vector
-
-
 class KeptDual(PlaneDual):
     """Planes of blocks whose features are gone, with their labels and their psi.
 
-    No plane is added, so there is no room for more.
-
-    Parameters
-    ----------
-    data : CompiledData or PythonData
-        Any of the problem: what is known of w, not the blocks, is asked for.
-    weight : ndarray
-    arrays : dict of arrays
-        As of `arrays`.
-    step, max_steps
-        As for the form that the planes are from.
+    No plane is added, so there is no room for more. `data` are any of the problem: what is known of
+    w, not the blocks, is asked for. Steps are those of the form that the planes are from.
     """
 
     asks = False
@@ -174,7 +155,7 @@ class KeptDual(PlaneDual):
     def _vectors(duals: Any, planes: PlaneArrays, blocks: np.ndarray) -> Iterator[Vectors]:
         """Non-zeros of the psi of each block's planes, in the space in which passes work."""
         data = duals.data
-        add, space = data.kernel(_label_vector), data.space(np.float64)
+        add, space = data.kernel(make_features), data.space(np.float64)
         statistics, scales = data.statistics(np.float64), np.array([1.0, -1.0])
         psi = aligned_zeros(data.size, np.float64)
         nothing = np.empty(0, dtype=np.int64), np.empty(0)
@@ -237,13 +218,7 @@ class KeptDual(PlaneDual):
         require(arrays["loss"][truths] == 0.0, "truths have losses")
 
     def check_features(self, duals: Any) -> None:
-        """Refuse labels, losses or psi that are none of these blocks, whose features are here.
-
-        Parameters
-        ----------
-        duals : PlaneDual
-            Of the same blocks, in the form that has features.
-        """
+        """Refuse labels, losses or psi that are none of these blocks; `duals` have features."""
         duals.check(self.planes.arrays._asdict(), self.weight)
         n, size = len(self.weight), self.data.size
         vectors = self._vectors(duals, self.planes.arrays, np.arange(n))

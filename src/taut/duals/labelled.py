@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 
 import numpy as np
 
 from taut.binding import CompiledData
-from taut.compiled.jit import helper
+from taut.compiled.jit import around, helper
 from taut.compiled.label_rows import is_among
 from taut.compiled.lanes import aligned_zeros, unit_of
 from taut.data.arrays import ranges
-from taut.duals.base import PlaneDual, select
+from taut.duals.base import PlaneDual, gram_filling_of, select
 from taut.duals.planes import (
     CAPACITY,
     N_PLANES,
@@ -27,7 +26,7 @@ from taut.duals.planes import (
 )
 from taut.duals.threads import exchange, moving_of
 from taut.sampling import ARGMAX, Sampler
-from taut.spaces.labels import adding_of, products_of, score_of
+from taut.spaces.labels import adding_of, score_of
 from taut.storage.stored import check, require, vector
 
 _DOUBT = 1e-6  # relative, by which an argmax below a known label must be wrong
@@ -35,20 +34,11 @@ _ROUNDING = 1e-9  # relative, of losses that are computed again
 _AHEAD = 2  # visits between asking for a block's planes and using them
 
 
-@functools.cache
-def _plane_pass(step, make_sample):
-    """What builds the loop of visits that find planes by a sampler and move by a step."""
-
-    def make(oracles):
-        return _visits(oracles, step, helper(make_sample(oracles)))
-
-    return make
-
-
-def _visits(oracles, step, sample):
-    pull, score, products = oracles.pull, score_of(oracles), products_of(oracles)
-    ask_for, ask_for_rows = oracles.prefetch, oracles.ask
-    loss_of, move = oracles.loss, moving_of(oracles)
+def _plane_pass(operations, step, make_sample):
+    pull, score, fill_gram = operations.pull, score_of(operations), gram_filling_of(operations)
+    sample = helper(make_sample(operations))
+    ask_for, ask_for_rows = operations.prefetch, operations.ask
+    loss_of, move = operations.loss, moving_of(operations)
 
     def plane_pass(
         space, data, offsets, truth, order, weight, worker, stiffness, exact, max_steps, seed,
@@ -81,8 +71,7 @@ def _visits(oracles, step, sample):
             labels = labels_of(planes, i)
             start = planes.places[i, SLOT]
             count = planes.places[i, N_PLANES]
-            if worker.interval > 0 and progress[0] % worker.interval == 0:
-                exchange(worker)
+            exchange(worker, progress[0])
             pull(space, i, w, work)
             base = score(data, i, work, own)
             violation[0] = 0.0
@@ -108,15 +97,9 @@ def _visits(oracles, step, sample):
                     if value > bar and not is_among(labels, count, found[f]):
                         new = append(planes, i, found[f], loss_of(data, i, found[f]))
                         violation[new] = value
-                        gram = gram_of(planes, i)
-                        for added in range(new if new > 1 else 0, new + 1):
-                            products(
-                                data, i, labels[added], labels[: added + 1], arena.products, row
-                            )
-                            for q in range(added + 1):
-                                gram[added, q] = row[q]
-                                gram[q, added] = row[q]
                         count = new + 1
+                        first = new if new > 1 else 0
+                        fill_gram(data, i, labels, first, count, gram_of(planes, i), arena)
                     bar = 0.0
                 gap[i] = weight[i] * worst - mean
             sums[2] += weight[i] * worst - mean
@@ -132,8 +115,8 @@ def _visits(oracles, step, sample):
     return plane_pass
 
 
-def _plane_vector(oracles):
-    add_labels = adding_of(oracles)
+def _plane_vector(operations):
+    add_labels = adding_of(operations)
 
     def plane_vector(space, data, planes, statistics, values, row, chosen, U):
         """U = sum_iq coef_iq psi_i(q): plane 0 is the truth, and its phi is in every psi."""
@@ -153,8 +136,8 @@ def _plane_vector(oracles):
     return plane_vector
 
 
-def _plane_losses(oracles):
-    loss_of = oracles.loss
+def _plane_losses(operations):
+    loss_of = operations.loss
 
     def plane_losses(data, planes, out):
         """The loss of each plane, by its label; 0 of the first, the truth."""
@@ -212,7 +195,7 @@ class LabelledDual(PlaneDual):
     def visit_part(self, number, order, worker, stiffness, exact, gap, sums):
         blocks, progress = self.data.blocks, aligned_zeros(2, np.int64)
         max_steps = self.oracle_steps if exact else self.max_steps
-        self.data.kernel(_plane_pass(self.step, self.sampler.make))(
+        self.data.kernel(around(_plane_pass, self.step, self.sampler.make))(
             self.spaces[number], blocks.data, blocks.offsets, blocks.truth, order, self.weight,
             worker, stiffness, exact, max_steps, self.seed, self.shares[number],
             self.rooms[number], self.arenas[number], gap, sums, progress,

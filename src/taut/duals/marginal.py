@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import functools
-
 import numpy as np
 
 from taut.binding import CompiledData
-from taut.compiled.jit import helper
+from taut.compiled.jit import around, helper
 from taut.compiled.lanes import aligned_zeros
 from taut.duals.means import MeanDual, score_of_means
-from taut.duals.threads import exchange, pushing_of, until_exchange
+from taut.duals.threads import exchange, pushing_of
 from taut.spaces.labels import square_of
 
 _FIRST = 1e-3  # share of the uniform distribution in the first mean, the rest being the truth
@@ -18,10 +16,10 @@ _LONGEST = 1.0 - 2.0**-52  # a whole step would leave a face of the polytope for
 _NOTHING = 1e-15  # a gain per unit of weight that rounding explains
 
 
-def _visits(oracles):
-    pull, expect, mean_loss = oracles.pull, oracles.expect, oracles.mean_loss
-    ask_for_rows, ask_for, square = oracles.ask, oracles.prefetch, square_of(oracles)
-    score, push_to = score_of_means(oracles), pushing_of(oracles)
+def _visits(operations):
+    pull, expect, mean_loss = operations.pull, operations.expect, operations.mean_loss
+    ask_for_rows, ask_for, square = operations.ask, operations.prefetch, square_of(operations)
+    score, push_to = score_of_means(operations), pushing_of(operations)
 
     def visits(
         space, data, order, weight, worker, stiffness, temperature, exact, offsets, means, arena,
@@ -33,43 +31,39 @@ def _visits(oracles):
         """
         w, work = worker.w, arena.work
         last = order.shape[0] - 1
-        begin = 0
-        while begin <= last:
-            end = until_exchange(worker, begin, order.shape[0])
-            for position in range(begin, end):
-                ahead = order[min(position + 1, last)]
-                ask_for_rows(space, ahead)
-                ask_for(data, ahead)
-                i = order[position]
-                mean = means[offsets[i] : offsets[i + 1]]
-                delta = arena.mean[: mean.shape[0]]
-                pull(space, i, w, work)
-                expect(data, i, work, temperature, 1.0, mean, delta)
-                for p in range(mean.shape[0]):
-                    delta[p] -= mean[p]
-                loss = mean_loss(data, i, delta)
-                gain, size = score(space, data, i, delta, arena)
-                gain += loss
-                gap[i] = weight[i] * max(gain, 0.0)
-                length = square(arena.products, i, arena.statistics, size)
-                step = _LONGEST
-                # Moves that rounding hides are made whole: labels grow from next to nothing so.
-                if exact and stiffness * max(gain, _NOTHING) < step * weight[i] * length:
-                    step = stiffness * max(gain, 0.0) / (weight[i] * length)
-                for p in range(mean.shape[0]):
-                    mean[p] += step * delta[p]
-                move = step * weight[i]
-                push_to(space, i, arena.statistics, size, move / -stiffness, arena.scaled, worker)
-                sums[0] += move * loss
-                sums[1] += move * move * length
-            exchange(worker)
-            begin = end
+        for position in range(order.shape[0]):
+            exchange(worker, position)
+            ahead = order[min(position + 1, last)]
+            ask_for_rows(space, ahead)
+            ask_for(data, ahead)
+            i = order[position]
+            mean = means[offsets[i] : offsets[i + 1]]
+            delta = arena.mean[: mean.shape[0]]
+            pull(space, i, w, work)
+            expect(data, i, work, temperature, 1.0, mean, delta)
+            for p in range(mean.shape[0]):
+                delta[p] -= mean[p]
+            loss = mean_loss(data, i, delta)
+            gain, size = score(space, data, i, delta, arena)
+            gain += loss
+            gap[i] = weight[i] * max(gain, 0.0)
+            length = square(arena.products, i, arena.statistics, size)
+            step = _LONGEST
+            # Moves that rounding hides are made whole: labels grow from next to nothing so.
+            if exact and stiffness * max(gain, _NOTHING) < step * weight[i] * length:
+                step = stiffness * max(gain, 0.0) / (weight[i] * length)
+            for p in range(mean.shape[0]):
+                mean[p] += step * delta[p]
+            move = step * weight[i]
+            push_to(space, i, arena.statistics, size, move / -stiffness, arena.scaled, worker)
+            sums[0] += move * loss
+            sums[1] += move * move * length
 
     return visits
 
 
-def _first_means(oracles):
-    pull, expect, mean_of = oracles.pull, oracles.expect, oracles.mean_of
+def _first_means(operations):
+    pull, expect, mean_of = operations.pull, operations.expect, operations.mean_of
 
     def first_means(space, data, offsets, truth, w, share, mean_offsets, arena, means):
         """All but a small share on the truth, and that share on all labels alike; w is zero."""
@@ -88,14 +82,7 @@ def _first_means(oracles):
 class MarginalDual(MeanDual):
     """A mean that no label is ever quite out of, moved towards that of the oracle.
 
-    Parameters
-    ----------
-    data, weight, n_jobs
-        As for all dual variables.
-    temperature : float
-        Of the entropy that is linearised around.
-    exact : bool
-        Whether steps are exact; whole ones otherwise.
+    The temperature is that of the entropy that is linearised around. Steps are exact, or whole.
     """
 
     at_zero = False
@@ -125,18 +112,8 @@ class MarginalDual(MeanDual):
         return order[:0]
 
 
-@functools.cache
-def _directions(hard):
-    """What builds the loop that collects directions: towards one label, or towards a mean."""
-
-    def make(oracles):
-        return _collect(oracles, _hard(oracles) if hard else _soft(oracles))
-
-    return make
-
-
-def _soft(oracles):
-    expect = oracles.expect
+def _soft(operations):
+    expect = operations.expect
 
     def toward(data, i, work, temperature, mean, found, out):
         expect(data, i, work, temperature, 1.0, mean, out)
@@ -144,8 +121,8 @@ def _soft(oracles):
     return helper(toward)
 
 
-def _hard(oracles):
-    argmax, mean_of = oracles.argmax, oracles.mean_of
+def _hard(operations):
+    argmax, mean_of = operations.argmax, operations.mean_of
 
     def toward(data, i, work, temperature, mean, found, out):
         argmax(data, i, work, 1.0, found)
@@ -154,9 +131,10 @@ def _hard(oracles):
     return helper(toward)
 
 
-def _collect(oracles, toward):
-    pull, push, mean_loss = oracles.pull, oracles.push, oracles.mean_loss
-    score = score_of_means(oracles)
+def _directions(operations, make_toward):
+    toward = make_toward(operations)
+    pull, push, mean_loss = operations.pull, operations.push, operations.mean_loss
+    score = score_of_means(operations)
 
     def collect(
         space, data, offsets, order, weight, w, temperature, mean_offsets, means, deltas, arena,
@@ -198,7 +176,7 @@ class BatchMarginalDual(MarginalDual):
 
     def visit_part(self, number, order, worker, stiffness, exact, gap, sums):
         blocks = self.data.blocks
-        self.data.kernel(_directions(self.temperature == 0.0))(
+        self.data.kernel(around(_directions, _soft if self.temperature > 0.0 else _hard))(
             self.spaces[0], blocks.data, blocks.offsets, order, self.weight, worker.w,
             self.temperature, self.offsets, self.means, self.deltas, self.arenas[0],
             np.empty(blocks.label_size, dtype=np.int32), gap, self.move, self.slopes,

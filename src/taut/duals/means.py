@@ -15,9 +15,9 @@ from taut.storage.stored import Stored, check
 _SLACK = 1e-5  # that rounding in single precision may leave between a probability and its bounds
 
 
-def score_of_means(oracles):
+def score_of_means(operations):
     """A function that writes the statistics of a mean, and returns its score and their number."""
-    spread, n_all = oracles.spread, oracles.n_all
+    spread, n_all = operations.spread, operations.n_all
 
     def score(space, data, i, mean, arena):
         statistics = arena.statistics
@@ -31,9 +31,9 @@ def score_of_means(oracles):
     return helper(score)
 
 
-def _sums(oracles):
-    normalise, mean_of, mean_loss = oracles.normalise, oracles.mean_of, oracles.mean_loss
-    spread, push, n_all = oracles.spread, oracles.push, oracles.n_all
+def _sums(operations):
+    normalise, mean_of, mean_loss = operations.normalise, operations.mean_of, operations.mean_loss
+    spread, push, n_all = operations.spread, operations.push, operations.n_all
 
     def sums(space, data, offsets, truth, weight, mean_offsets, means, arena, U):
         """U += sum of weight A (s(truth) - mean), of means made exact; the summed loss."""
@@ -57,9 +57,9 @@ def _sums(oracles):
     return sums
 
 
-def _curvatures(oracles):
-    pull, argmax, mean_of = oracles.pull, oracles.argmax, oracles.mean_of
-    spread, n_all, square = oracles.spread, oracles.n_all, square_of(oracles)
+def _curvatures(operations):
+    pull, argmax, mean_of = operations.pull, operations.argmax, operations.mean_of
+    spread, n_all, square = operations.spread, operations.n_all, square_of(operations)
 
     def curvatures(space, data, offsets, truth, w, label, mean_offsets, arena, out):
         """out[i] = |psi|^2 of the label of highest loss; w is zero."""
@@ -105,13 +105,6 @@ class MeanDual(BlockDual):
 
     def _arena(self, dtype: type, number: int) -> Arena:
         return self.data.arena(dtype, number)
-
-    def add_vector(self, U):
-        self.sum_up(U)
-
-    @property
-    def loss_sum(self):
-        return self.sum_up(np.empty(0))
 
     def sum_up(self, U):
         blocks = self.data.blocks

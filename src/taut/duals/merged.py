@@ -6,28 +6,25 @@ and merges what has weight: the memory of a block does not grow with its visits.
 
 from __future__ import annotations
 
-import functools
-
 import numpy as np
 
 from taut.binding import CompiledData
-from taut.compiled.jit import helper
+from taut.compiled.jit import around, helper
 from taut.duals.means import MeanDual, score_of_means
 from taut.duals.plane_steps import sampled_steps
 from taut.duals.planes import N_PLANES, gram_of, one_block
-from taut.duals.threads import exchange, pushing_of, until_exchange
+from taut.duals.threads import exchange, pushing_of
 from taut.sampling import Sampler
-from taut.spaces.labels import products_of, score_of
-from taut.spaces.parts import Lifted
+from taut.spaces.labels import Lifted, products_of, score_of
 
 _TRUTH, _MERGED, _FIRST = 0, 1, 2  # the planes of a visit: samples begin with the third
 _NOTHING = 1e-13  # of a block's weight: a gap that rounding explains
 
 
-def _gram_rows(oracles):
+def _gram_rows(operations):
     """A function that fills the Gram matrix of truth, merged plane and samples, all of phi."""
-    parts, lift, n_all, spread = oracles.parts, oracles.lift, oracles.n_all, oracles.spread
-    products = products_of(oracles)
+    parts, lift, products = operations.parts, operations.lift, products_of(operations)
+    n_all, spread = operations.n_all, operations.spread
 
     def gram_rows(data, i, own, found, count, mean, arena, gram):
         """The merged plane is lifted once for all labels, then each label for those before it."""
@@ -58,21 +55,13 @@ def _gram_rows(oracles):
     return helper(gram_rows)
 
 
-@functools.cache
-def _merging_pass(make_sample):
-    """What builds the loop of visits around a sampler."""
-
-    def make(oracles):
-        return _visits(oracles, helper(make_sample(oracles)))
-
-    return make
-
-
-def _visits(oracles, sample):
-    pull, score, loss_of = oracles.pull, score_of(oracles), oracles.loss
-    ask_for_rows, ask_for = oracles.ask, oracles.prefetch
-    mean_of, mean_loss, score_mean = oracles.mean_of, oracles.mean_loss, score_of_means(oracles)
-    spread, push_to, gram_rows = oracles.spread, pushing_of(oracles), _gram_rows(oracles)
+def _merging_pass(operations, make_sample):
+    sample = helper(make_sample(operations))
+    pull, score, loss_of = operations.pull, score_of(operations), operations.loss
+    ask_for_rows, ask_for = operations.ask, operations.prefetch
+    mean_of, mean_loss, spread = operations.mean_of, operations.mean_loss, operations.spread
+    score_mean, push_to = score_of_means(operations), pushing_of(operations)
+    gram_rows = _gram_rows(operations)
 
     def merge(data, i, own, found, count, weight, coef, mean, new, part):
         """New = the mean of all planes by their coefficients."""
@@ -96,61 +85,57 @@ def _visits(oracles, sample):
         violation, change = arena.violation, arena.change
         wanted, first_seed = values.shape[0], np.int64(seed >> np.uint64(1))
         last = order.shape[0] - 1
-        begin = 0
-        while begin <= last:
-            end = until_exchange(worker, begin, order.shape[0])
-            for position in range(begin, end):
-                ahead = order[min(position + 1, last)]
-                ask_for_rows(space, ahead)
-                ask_for(data, ahead)
-                i = order[position]
-                size = offsets[i + 1] - offsets[i]
-                own = truth[offsets[i] : offsets[i + 1]]
-                mean = means[mean_offsets[i] : mean_offsets[i + 1]]
-                found = arena.found[: wanted * size].reshape((wanted, size))
-                pull(space, i, w, work)
-                base = score(data, i, work, own)
-                count = sample(data, i, work, 1.0, first_seed + i, room, found, values)
-                planes.places[0, N_PLANES] = _FIRST + count
-                planes.loss[_MERGED] = mean_loss(data, i, mean)
-                planes.coef[_TRUTH] = 0.0
-                planes.coef[_MERGED] = weight[i]
-                violation[_TRUTH] = 0.0
-                merged_score, n_all = score_mean(space, data, i, mean, arena)
-                violation[_MERGED] = planes.loss[_MERGED] + merged_score - base
-                for q in range(count):
-                    planes.loss[_FIRST + q] = loss_of(data, i, found[q])
-                    planes.coef[_FIRST + q] = 0.0
-                    violation[_FIRST + q] = values[q] - base
-                gap[i] = weight[i] * (max(violation[_FIRST], 0.0) - violation[_MERGED])
-                if gap[i] <= _NOTHING * weight[i]:
-                    continue
-                gram_rows(data, i, own, found, count, mean, arena, gram_of(planes, 0))
-                loss, length = sampled_steps(planes, 0, violation, stiffness, max_steps, change)
-                sums[0] += loss
-                sums[1] += length
-                new = arena.mean[: mean.shape[0]]
-                merge_planes(
-                    data, i, own, found, count, weight[i], planes.coef, mean, new,
-                    arena.own_mean[: mean.shape[0]],
-                )  # fmt: skip
-                for p in range(mean.shape[0]):
-                    old = mean[p]
-                    mean[p] = new[p]
-                    new[p] -= old
-                spread(data, i, new, arena.statistics)
-                push_to(
-                    space, i, arena.statistics, n_all, -weight[i] / stiffness, arena.scaled,
-                    worker,
-                )  # fmt: skip
-            exchange(worker)
-            begin = end
+        for position in range(order.shape[0]):
+            exchange(worker, position)
+            ahead = order[min(position + 1, last)]
+            ask_for_rows(space, ahead)
+            ask_for(data, ahead)
+            i = order[position]
+            size = offsets[i + 1] - offsets[i]
+            own = truth[offsets[i] : offsets[i + 1]]
+            mean = means[mean_offsets[i] : mean_offsets[i + 1]]
+            found = arena.found[: wanted * size].reshape((wanted, size))
+            pull(space, i, w, work)
+            base = score(data, i, work, own)
+            count = sample(data, i, work, 1.0, first_seed + i, room, found, values)
+            planes.places[0, N_PLANES] = _FIRST + count
+            planes.loss[_MERGED] = mean_loss(data, i, mean)
+            planes.coef[_TRUTH] = 0.0
+            planes.coef[_MERGED] = weight[i]
+            violation[_TRUTH] = 0.0
+            merged_score, n_all = score_mean(space, data, i, mean, arena)
+            violation[_MERGED] = planes.loss[_MERGED] + merged_score - base
+            for q in range(count):
+                planes.loss[_FIRST + q] = loss_of(data, i, found[q])
+                planes.coef[_FIRST + q] = 0.0
+                violation[_FIRST + q] = values[q] - base
+            gap[i] = weight[i] * (max(violation[_FIRST], 0.0) - violation[_MERGED])
+            if gap[i] <= _NOTHING * weight[i]:
+                continue
+            gram_rows(data, i, own, found, count, mean, arena, gram_of(planes, 0))
+            loss, length = sampled_steps(planes, 0, violation, stiffness, max_steps, change)
+            sums[0] += loss
+            sums[1] += length
+            new = arena.mean[: mean.shape[0]]
+            merge_planes(
+                data, i, own, found, count, weight[i], planes.coef, mean, new,
+                arena.own_mean[: mean.shape[0]],
+            )  # fmt: skip
+            for p in range(mean.shape[0]):
+                old = mean[p]
+                mean[p] = new[p]
+                new[p] -= old
+            spread(data, i, new, arena.statistics)
+            push_to(
+                space, i, arena.statistics, n_all, -weight[i] / stiffness, arena.scaled,
+                worker,
+            )  # fmt: skip
 
     return visits
 
 
-def _true_means(oracles):
-    mean_of = oracles.mean_of
+def _true_means(operations):
+    mean_of = operations.mean_of
 
     def true_means(data, offsets, truth, mean_offsets, means):
         """All weight on the truths."""
@@ -162,24 +147,10 @@ def _true_means(oracles):
 
 
 class MergedDual(MeanDual):
-    """A merged plane for each block, and labels that a sampler finds in each visit.
-
-    Parameters
-    ----------
-    data, weight, n_jobs
-        As for all dual variables.
-    sampler : Sampler
-    n_samples : int
-        Labels of a visit, at most.
-    """
+    """A merged plane for each block, and at most `n_samples` labels of a sampler in each visit."""
 
     def __init__(
-        self,
-        data: CompiledData,
-        weight: np.ndarray,
-        n_jobs: int,
-        sampler: Sampler,
-        n_samples: int,
+        self, data: CompiledData, weight: np.ndarray, n_jobs: int, sampler: Sampler, n_samples: int
     ) -> None:
         self.sampler = sampler
         self.wanted = sampler.n_labels(data, n_samples)
@@ -201,7 +172,7 @@ class MergedDual(MeanDual):
 
     def visit_part(self, number, order, worker, stiffness, exact, gap, sums):
         blocks = self.data.blocks
-        self.data.kernel(_merging_pass(self.sampler.make))(
+        self.data.kernel(around(_merging_pass, self.sampler.make))(
             self.spaces[number], blocks.data, blocks.offsets, blocks.truth, order, self.weight,
             worker, stiffness, self.max_steps, self.seed, self.offsets, self.means,
             self.rooms[number], self.planes[number], self.arenas[number], gap, sums,

@@ -214,14 +214,9 @@ def one_block(capacity: int) -> PlaneArrays:
 
 
 class Planes:
-    """Planes of n blocks, each beginning with its truth alone.
+    """Planes of blocks, each beginning with its truth alone.
 
-    Parameters
-    ----------
-    weight : ndarray of shape (n,)
-        The blocks' weights C_i.
-    truth, offsets : ndarray
-        The true labels one after the other, and where each begins.
+    `weight` are the blocks' C_i; the truths are one after the other, each beginning at its offset.
     """
 
     def __init__(self, weight: np.ndarray, truth: np.ndarray, offsets: np.ndarray) -> None:

@@ -67,16 +67,10 @@ def collect(w: np.ndarray, before: np.ndarray, workers: list[Worker]) -> None:
 
 
 @helper
-def until_exchange(worker, position, end):
-    """The position of the next exchange of news, at most `end`."""
-    return min(position + worker.interval, end) if worker.interval > 0 else end
-
-
-@helper
-def exchange(worker):
-    """Publish the thread's own moves, and take over what is new among the others'."""
+def exchange(worker, visit):
+    """Every few visits, publish the thread's own moves, and take over what is new of others'."""
     w, base, moves, seen = worker.w, worker.base, worker.moves, worker.seen
-    if worker.interval > 0:
+    if worker.interval > 0 and visit % worker.interval == 0:
         for j in range(w.shape[0]):
             moves[worker.number, j] = w[j] - base[j]
         for k in range(moves.shape[0]):

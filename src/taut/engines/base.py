@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 import numpy as np
 
-from taut.binding import CompiledData, PythonData
+from taut.binding import Data
 from taut.compiled.lanes import aligned_copy, aligned_zeros
 from taut.engines.naming import Arrays
 from taut.engines.part import Ascent, Part, Reply
@@ -80,15 +81,7 @@ class DualState(ABC):
 
 
 class Engine(DualState):
-    """A dual point that consists of parts, and what sweeps over all of them.
-
-    Parameters
-    ----------
-    problem : Problem
-    ascent : Ascent
-        What a sweep does.
-    rng : numpy.random.Generator
-    """
+    """A dual point that consists of parts, and what sweeps over all of them."""
 
     def __init__(self, problem: Problem, ascent: Ascent, rng: np.random.Generator) -> None:
         self.problem = problem
@@ -100,7 +93,7 @@ class Engine(DualState):
     def sweep(self, stiffness: float, keep_going: KeepGoing) -> Reply:
         """Sweep over the parts; each sees in w what those before it moved."""
 
-    def part_of(self, data: CompiledData | PythonData, weight: np.ndarray) -> Part:
+    def part_of(self, data: Data, weight: np.ndarray) -> Part:
         """Some blocks with a = 0."""
         return self.ascent.part_of(data, weight, self.problem.n_jobs, self.w.dtype)
 
@@ -110,9 +103,37 @@ class Engine(DualState):
             return None
         return self.rng.permutation(self.problem.n_parts)
 
+    @property
+    def parts(self) -> Sequence[Part]:
+        """Those that are in memory."""
+        return ()
+
+    @property
+    def loss_sum(self) -> float:
+        """Sum of a loss."""
+        return sum(part.loss_sum for part in self.parts)
+
+    def dual_vector(self, U: np.ndarray) -> None:
+        """U, and the summed loss with it, computed afresh."""
+        U[:] = 0.0
+        for part in self.parts:
+            part.sum_up(U)
+
+    def curvature(self) -> float:
+        """Mean of C_i |psi_i|^2 over the blocks in memory."""
+        values = [part.curvature() for part in self.parts]
+        return float(np.mean(np.concatenate(values))) if values else 0.0
+
+    def wake(self) -> None:
+        """Visit all blocks in memory in the next pass with the oracle."""
+        for part in self.parts:
+            part.wake()
+
     def widen(self) -> None:
-        """W in float64."""
+        """W and all that visits work with in float64."""
         self.w = aligned_copy(self.w, np.float64)
+        for part in self.parts:
+            part.widen()
 
     def restore_w(self, arrays: Arrays) -> None:
         """The w of `arrays`, in its precision."""

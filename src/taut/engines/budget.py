@@ -6,9 +6,8 @@ import math
 
 import numpy as np
 
+from taut.engines.holders import Segment, resting_size
 from taut.engines.part import Ascent
-from taut.engines.resting import resting_size
-from taut.engines.segment import Segment
 from taut.streamed import StreamedProblem
 
 _OF_W = 5  # vectors of the type of w: w, the centre, U, the average, the best
@@ -22,14 +21,7 @@ _SEGMENTS = 16  # of the bytes for blocks, that a segment of several chunks may 
 
 
 class Budget:
-    """What a run needs beside the blocks that it keeps, as its first chunk tells.
-
-    Parameters
-    ----------
-    problem : StreamedProblem
-    ascent : Ascent
-        Gives dual variables their form.
-    """
+    """What a run needs beside the blocks that it keeps, as its first chunk tells."""
 
     def __init__(self, problem: StreamedProblem, ascent: Ascent) -> None:
         head, self.n_weights = problem.source.head, problem.data.size

@@ -17,12 +17,10 @@ from taut.console.notices import warn_once
 from taut.data.chunks import concatenate
 from taut.data.memory import return_freed_memory
 from taut.engines import cache_saving
-from taut.engines.bare import Bare, bare_of
 from taut.engines.base import Engine
 from taut.engines.budget import Budget
+from taut.engines.holders import Bare, Resting, Segment, bare_of
 from taut.engines.part import Ascent, Part, Reply
-from taut.engines.resting import Resting
-from taut.engines.segment import Segment
 from taut.engines.turns import KeepGoing, draw_seed
 from taut.errors import CacheOverflow
 from taut.streamed import BoundChunk, StreamedProblem
@@ -76,29 +74,13 @@ class Cache(Engine):
     @property
     def loss_sum(self):
         """Sum of a loss."""
-        return self.resting.loss + sum(part.loss_sum for part in self.parts)
+        return self.resting.loss + super().loss_sum
 
     def dual_vector(self, U):
         """U, and the summed loss of the kept blocks with it, computed afresh."""
         U[:] = 0.0 if self.resting.vector is None else self.resting.vector
         for part in self.parts:
             part.sum_up(U)
-
-    def curvature(self):
-        """Mean of C_i |psi_i|^2 over the kept blocks."""
-        values = [part.curvature() for part in self.parts]
-        return float(np.mean(np.concatenate(values))) if values else 0.0
-
-    def widen(self):
-        """W and all that visits work with in float64."""
-        super().widen()
-        for part in self.parts:
-            part.widen()
-
-    def wake(self):
-        """Visit all kept blocks in the next round; the others are visited in each pass."""
-        for part in self.parts:
-            part.wake()
 
     def close(self):
         """Stop reading, and the thread that reads ahead; say what did not fit."""
@@ -228,7 +210,7 @@ class Cache(Engine):
     # Blocks
 
     @property
-    def parts(self) -> list[Part]:
+    def parts(self):
         """Those of all blocks that can be visited."""
         return [*(segment.part for segment in self.segments), *(bare.part for bare in self.bare)]
 

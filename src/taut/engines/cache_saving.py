@@ -9,11 +9,9 @@ import numpy as np
 
 from taut.data.chunks import check_columns, from_columns
 from taut.duals import KEPT_FORMS
-from taut.engines.bare import Bare
+from taut.engines.holders import Bare, Resting, Segment
 from taut.engines.naming import Arrays, named, of_parts
 from taut.engines.part import Part
-from taut.engines.resting import Resting
-from taut.engines.segment import Segment
 from taut.errors import InvalidContent, InvalidData
 from taut.storage.stored import Stored, check, require
 
@@ -130,10 +128,7 @@ def _restored(cache: Cache, arrays: Arrays, hot: bool) -> Segment:
     require(chunk.n_blocks == len(ids), "kept blocks are miscounted")
     bound = problem.bind(chunk)
     part = cache.part_of(bound.data, bound.weight)
-    if hot:
-        part.hot_start(arrays)
-    else:
-        part.restore(arrays)
+    (part.hot_start if hot else part.restore)(arrays)
     return Segment(ids, chunk, part)
 
 
@@ -155,10 +150,7 @@ def _bare_part(cache: Cache, number: int, where: np.ndarray, arrays: Arrays, hot
         require((bound.weight == weight) | hot, "weights differ from those of the data")
         duals.weight = bound.weight
     part = Part(cache.ascent, duals)
-    if hot:
-        part.hot_start(arrays)
-    else:
-        part.restore(arrays)
+    (part.hot_start if hot else part.restore)(arrays)
     return part
 
 

@@ -13,7 +13,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from taut.binding import CompiledData, PythonData
+from taut.binding import Data
 from taut.compiled.jit import kernel
 from taut.duals import BlockDual
 from taut.engines.naming import Arrays
@@ -28,38 +28,25 @@ _KNOWN = ("gap", "interval", "due")  # of each block
 
 
 class Ascent(ABC):
-    """What a solver says about sweeps over blocks.
-
-    Attributes
-    ----------
-    cached_passes : int
-        Passes over what was found already, without the oracle, between passes with it.
-    shrink : float
-        A block with a gap below this fraction of the mean is visited less often; 0 visits all.
-    max_interval : int
-        The longest interval between visits, in passes with the oracle.
-    order : {"permutation", "gap"}
-        Each due block once in random order, or as many draws with odds proportional to the gap.
-    shuffle : bool
-        Whether the order is random; otherwise it is that of the blocks.
-    """
+    """What a solver says about sweeps over blocks."""
 
     name: ClassVar[str]
+    #: Passes over what was found already, without the oracle, between passes with it.
     cached_passes: int = 0
+    #: A block with a gap below this fraction of the mean is visited less often; 0 visits all.
     shrink: float = 0.0
+    #: The longest interval between visits, in passes with the oracle.
     max_interval: int = 1
+    #: Each due block once ("permutation"), or draws with odds proportional to the gap ("gap").
     order: str = "permutation"
+    #: Whether the order is random; otherwise it is that of the blocks.
     shuffle: bool = True
 
     @abstractmethod
-    def duals_of(
-        self, data: CompiledData | PythonData, weight: np.ndarray, n_jobs: int
-    ) -> BlockDual:
+    def duals_of(self, data: Data, weight: np.ndarray, n_jobs: int) -> BlockDual:
         """All weight on the truths, in the form that this solver works with."""
 
-    def part_of(
-        self, data: CompiledData | PythonData, weight: np.ndarray, n_jobs: int, dtype: np.dtype
-    ) -> Part:
+    def part_of(self, data: Data, weight: np.ndarray, n_jobs: int, dtype: np.dtype) -> Part:
         """Some blocks with a = 0, for w of a type."""
         duals = self.duals_of(data, weight, n_jobs)
         if dtype != data.dtype:
@@ -83,27 +70,13 @@ class Sweep(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """What a sweep over a part found; replies of several add up.
+    """What a sweep over a part found; replies of several add up."""
 
-    Attributes
-    ----------
-    gap : float
-        Of all blocks of the part, each as it was last seen.
-    movement : float
-        Sum over visits of the squared length of the visit's move of U.
-    calls : int
-        Of the oracle.
-    whole : bool
-        Whether all blocks were visited that it was about.
-    asked : bool
-        Whether visits asked the oracle.
-    """
-
-    gap: float
-    movement: float
-    calls: int
-    whole: bool
-    asked: bool
+    gap: float  # of all blocks of the part, each as it was last seen
+    movement: float  # sum over visits of the squared length of the visit's move of U
+    calls: int  # of the oracle
+    whole: bool  # whether all blocks were visited that it was about
+    asked: bool  # whether visits asked the oracle
 
     @property
     def complete(self) -> bool:
@@ -123,14 +96,7 @@ class Reply(NamedTuple):
 
 
 class Part:
-    """Dual variables of some blocks, and what is known about when to visit which.
-
-    Parameters
-    ----------
-    ascent : Ascent
-        What a sweep does.
-    duals : BlockDual
-    """
+    """Dual variables of some blocks, and what is known about when to visit which."""
 
     def __init__(self, ascent: Ascent, duals: BlockDual) -> None:
         n = len(duals.weight)

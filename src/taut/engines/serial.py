@@ -19,31 +19,13 @@ class Serial(Engine):
         self.at_zero = self.part.duals.at_zero
 
     @property
-    def loss_sum(self):
-        """Sum of a loss."""
-        return self.part.loss_sum
+    def parts(self):
+        """The only one."""
+        return (self.part,)
 
     def sweep(self, stiffness, keep_going):
         """Sweep over all blocks."""
         return self.part.sweep(self.w, draw_seed(self.rng), self.rng, stiffness, keep_going)
-
-    def dual_vector(self, U):
-        """U, and the summed loss with it, computed afresh."""
-        U[:] = 0.0
-        self.part.sum_up(U)
-
-    def curvature(self):
-        """Mean of C_i |psi_i|^2 over the blocks."""
-        return float(np.mean(self.part.curvature()))
-
-    def wake(self):
-        """Visit all blocks in the next pass with the oracle."""
-        self.part.wake()
-
-    def widen(self):
-        """W and all that visits work with in float64."""
-        super().widen()
-        self.part.widen()
 
     def arrays(self):
         """Everything, as named arrays."""

@@ -176,10 +176,7 @@ class _Builder:
 def junction_trees(graphs: Graphs, n_labels: int, max_table: int) -> tuple[Junctions, np.ndarray]:
     """Junction trees of all graphs, and the summed size of each graph's tables.
 
-    Raises
-    ------
-    InvalidData
-        A table would have more than `max_table` entries.
+    A table of more than `max_table` entries is refused.
     """
     most = 0
     while n_labels ** (most + 1) <= max_table:

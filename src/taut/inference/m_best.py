@@ -87,9 +87,9 @@ def _is_allowed(work, stride, label):
     return allowed
 
 
-def best_of_block(oracles):
+def best_of_block(operations):
     """The search in one block, around the oracles."""
-    argmax, score, loss = oracles.argmax, score_of(oracles), oracles.loss
+    argmax, score, loss = operations.argmax, score_of(operations), operations.loss
 
     def best(data, i, work, loss_weight, n_labels, stride, pool, found, values):
         """Write the labels of highest score + loss_weight * loss into the rows of `found`.
@@ -139,9 +139,9 @@ def best_of_block(oracles):
     return helper(best)
 
 
-def best_labels(oracles):
+def best_labels(operations):
     """A loop over blocks around the oracles."""
-    pull, search = oracles.pull, best_of_block(oracles)
+    pull, search = operations.pull, best_of_block(operations)
 
     def best(space, data, offsets, w, work, first, last, n_labels, stride, pool, found, values):
         """Write the labels of block i into the first rows of found[:, offsets[i]:offsets[i + 1]].

@@ -18,9 +18,9 @@ def check_temperature(temperature: Any) -> float:
     return float(temperature)
 
 
-def position_marginals(oracles):
+def position_marginals(operations):
     """A loop over blocks around the oracles."""
-    pull, expect = oracles.pull, oracles.expect
+    pull, expect = operations.pull, operations.expect
 
     def marginals(
         space, data, offsets, w, work, first, last, starts, stride, temperature, base, mean,
@@ -42,9 +42,9 @@ def position_marginals(oracles):
     return marginals
 
 
-def truth_log_likelihoods(oracles):
+def truth_log_likelihoods(operations):
     """A loop over blocks around the oracles."""
-    pull, expect, score = oracles.pull, oracles.expect, score_of(oracles)
+    pull, expect, score = operations.pull, operations.expect, score_of(operations)
 
     def log_likelihoods(
         space, data, offsets, w, work, first, last, starts, truth, temperature, base, mean, out

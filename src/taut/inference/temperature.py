@@ -26,17 +26,8 @@ def likeliest_temperature(
 ) -> float:
     """The temperature between LOWEST and HIGHEST under which the truths are most probable.
 
-    Parameters
-    ----------
-    log_likelihoods : callable
-        The log-likelihoods of the truths of all blocks at a temperature.
-    weight : ndarray of shape (n_blocks,)
-        What the log-likelihoods of the blocks count.
-
-    Warns
-    -----
-    TemperatureAtBound
-        The likelihood still rises at a bound.
+    Given are the log-likelihoods of all truths at a temperature, and what each of them counts.
+    Warns where the likelihood still rises at a bound.
     """
 
     def cost(logarithm: float) -> float:

@@ -68,8 +68,8 @@ class Sampler(ABC):
         """
 
 
-def _argmax_alone(oracles):
-    argmax = oracles.argmax
+def _argmax_alone(operations):
+    argmax = operations.argmax
 
     def sample(data, i, work, loss_weight, seed, room, found, values):
         values[0] = argmax(data, i, work, loss_weight, found[0])

@@ -28,8 +28,8 @@ class PositionRoom(NamedTuple):
     label: np.ndarray
 
 
-def _draw_listed(oracles):
-    argmax, score, loss = oracles.argmax, score_of(oracles), oracles.loss
+def _draw_listed(operations):
+    argmax, score, loss = operations.argmax, score_of(operations), operations.loss
 
     def sample(data, i, work, loss_weight, seed, room, found, values):
         """One scan: label number t of those that may be drawn takes a place with odds 1 / t."""
@@ -66,8 +66,8 @@ def _next_label(label, n_labels):
         label[t] += 1
 
 
-def _draw_positions(oracles):
-    argmax, score, loss = oracles.argmax, score_of(oracles), oracles.loss
+def _draw_positions(operations):
+    argmax, score, loss = operations.argmax, score_of(operations), operations.loss
 
     def sample(data, i, work, loss_weight, seed, room, found, values):
         """A label that is there already gives way to the next one in order that is not."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from taut.binding import CompiledData, Data, Room
-from taut.compiled.jit import helper, kernel
+from taut.compiled.jit import around, helper, kernel
 from taut.compiled.label_rows import copy
 from taut.errors import InvalidData
 from taut.sampling._planes import distinct
@@ -52,18 +51,10 @@ class DiverseRoom(NamedTuple):
     row: np.ndarray
 
 
-@functools.cache
-def _choose_from(make):
-    """What builds the choice from the labels of another sampler."""
-
-    def make_choice(oracles):
-        return _choice(oracles, make)
-
-    return make_choice
-
-
-def _choice(oracles, make):
-    score, pooled, products = score_of(oracles), helper(make(oracles)), products_of(oracles)
+def _choice(operations, make):
+    """From the labels of another sampler."""
+    score, products = score_of(operations), products_of(operations)
+    pooled = helper(make(operations))
 
     def sample(data, i, work, loss_weight, seed, room, found, values):
         """The best label, then repeatedly that of the best trade."""
@@ -152,7 +143,7 @@ class Diverse(Sampler):
     @property
     def make(self):
         """Around the source's."""
-        return _choose_from(self._source.make)
+        return around(_choice, self._source.make)
 
     def n_labels(self, data: Data, wanted: int) -> int:
         """As many as the source has."""

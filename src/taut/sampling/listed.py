@@ -68,8 +68,8 @@ def _put_first(values, places, count, value, place):
     return count
 
 
-def _best_listed(oracles):
-    score, loss = score_of(oracles), oracles.loss
+def _best_listed(operations):
+    score, loss = score_of(operations), operations.loss
 
     def sample(data, i, work, loss_weight, seed, room, found, values):
         """One scan: the best labels so far are a heap, and few labels enter it."""
@@ -117,8 +117,8 @@ def _put(label, value, place, found, values, best):
     return place if value > values[best] else best
 
 
-def _all_listed(oracles):
-    score, loss = score_of(oracles), oracles.loss
+def _all_listed(operations):
+    score, loss = score_of(operations), operations.loss
 
     def sample(data, i, work, loss_weight, seed, room, found, values):
         """One scan; where rows are too few, the best label has one nevertheless."""

@@ -24,8 +24,8 @@ class SearchRoom(NamedTuple):
     values: np.ndarray
 
 
-def _best_by_search(oracles):
-    search = best_of_block(oracles)
+def _best_by_search(operations):
+    search = best_of_block(operations)
 
     def sample(data, i, work, loss_weight, seed, room, found, values):
         """One label more is found than is wanted, because the truth gives way."""

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from taut.compiled.jit import helper
+from taut.compiled.jit import around, helper
 from taut.sampling._planes import led_by_argmax
 from taut.sampling.base import OWN_SAMPLE, Sampler, missing
 from taut.spaces.labels import score_of
 
 
-def _with_values(oracles, draw):
+def _with_values(operations, draw):
     """A sample around a function that writes labels alone."""
-    score, loss = score_of(oracles), oracles.loss
+    score, loss = score_of(operations), operations.loss
 
     def sample(data, i, work, loss_weight, seed, room, found, values):
         count = draw(data, i, work, loss_weight, seed, found)
@@ -26,19 +25,8 @@ def _with_values(oracles, draw):
     return sample
 
 
-def _drawn_by_structure(oracles):
-    return _with_values(oracles, oracles.sample)
-
-
-@functools.cache
-def _drawn_by(function, allocates):
-    """What builds a sample around a function that is written for the structure's own data."""
-    draw = helper(function, allocates)
-
-    def make(oracles):
-        return _with_values(oracles, draw)
-
-    return make
+def _drawn_by_structure(operations):
+    return _with_values(operations, operations.sample)
 
 
 class Own(Sampler):
@@ -82,7 +70,8 @@ class Given(Sampler):
     def make(self):
         """Around the function."""
         # Numba's own compiled functions are compiled again, with the options of kernels.
-        return _drawn_by(getattr(self.function, "py_func", self.function), self.allocates)
+        own = getattr(self.function, "py_func", self.function)
+        return around(_with_values, helper(own, self.allocates))
 
     def labels(self, data, i, w, count, rng):
         """What the function returns, up to the number wanted."""

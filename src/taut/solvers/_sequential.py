@@ -56,21 +56,14 @@ class Sequential(Solver[SequentialState]):
     """A solver that goes through the blocks, and keeps their sum.
 
     Visits are sequential: `n_jobs` has no effect on them, and serves the certificate alone.
-
-    Attributes
-    ----------
-    fades : bool
-        Whether s = n / t; else it is 1. While n is not known it is what has been seen: s = 1.
-    shuffle : bool
-        Random order: of the blocks in memory; of the chunks of a source, where it allows that, and
-        of the blocks in each.
-    averaging : bool
-        Whether the average of w is looked at beside w.
     """
 
     can_be_fed = True
+    #: Whether s = n / t; else it is 1. While n is not known it is what has been seen: s = 1.
     fades: ClassVar[bool] = False
+    #: Random order: of the blocks in memory, of chunks where that is possible, of blocks in each.
     shuffle: bool = True
+    #: Whether the average of w is looked at beside w.
     averaging: bool = True
 
     @property

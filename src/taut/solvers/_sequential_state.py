@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,13 +30,12 @@ def _subtract(vector, other, factor):
         vector[j] -= factor * other[j]
 
 
-class Turn:
+class Turn(NamedTuple):
     """The blocks of a part that are to be visited, in order."""
 
-    def __init__(self, visitor: Visitor, order: np.ndarray, weight: np.ndarray) -> None:
-        self.visitor = visitor
-        self.order = order
-        self.weight = weight
+    visitor: Visitor
+    order: np.ndarray
+    weight: np.ndarray
 
 
 class SequentialState(DualState):

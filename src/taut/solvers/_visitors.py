@@ -11,7 +11,6 @@ compiled structures and of plain ones, and all labels where the step over them i
 
 from __future__ import annotations
 
-import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import NamedTuple
@@ -19,15 +18,14 @@ from typing import NamedTuple
 import numpy as np
 
 from taut.binding import CompiledData, PythonData
-from taut.compiled.jit import helper, kernel
+from taut.compiled.jit import around, helper, kernel
 from taut.compiled.xorshift import scrambled
-from taut.duals.base import select
+from taut.duals.base import gram_filling_of, select
 from taut.duals.enumerated import find_truths
 from taut.duals.planes import N_PLANES, gram_of, one_block
 from taut.duals.python import sampled_planes
 from taut.sampling import Sampler
-from taut.spaces.labels import adding_of, products_of, score_of
-from taut.spaces.scaling import rise_of
+from taut.spaces.labels import adding_of, score_of
 
 _AHEAD = 2  # visits between asking for a block's data and using them
 
@@ -48,25 +46,13 @@ class Step(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """What visits change, and what they depend on beside it.
-
-    Attributes
-    ----------
-    w, late : ndarray of float64
-    sums : ndarray
-        LOSS, HINGE and STEPS.
-    scale : float
-        What w is of the summed moves.
-    visits : int
-        How many there were before.
-    seed : np.uint64
-    """
+    """What visits change, and what they depend on beside it."""
 
     w: np.ndarray
     late: np.ndarray
-    sums: np.ndarray
-    scale: float
-    visits: int
+    sums: np.ndarray  # LOSS, HINGE and STEPS
+    scale: float  # what w is of the summed moves
+    visits: int  # how many there were before
     seed: np.uint64
 
 
@@ -93,42 +79,12 @@ def _begin(planes, count, weight):
     planes.coef[0] = weight
 
 
-def _whole_gram(oracles):
-    products = products_of(oracles)
-
-    def fill(data, i, labels, count, planes, arena):
-        """The Gram matrix of the labels' phi."""
-        gram = gram_of(planes, 0)
-        for added in range(count):
-            products(data, i, labels[added], labels[: added + 1], arena.products, arena.row)
-            for q in range(added + 1):
-                gram[added, q] = arena.row[q]
-                gram[q, added] = arena.row[q]
-
-    return helper(fill)
-
-
-def _no_gram(oracles):
-    def fill(data, i, labels, count, planes, arena):
-        """Nothing: the step does not look at it."""
-
-    return helper(fill)
-
-
-@functools.cache
-def _sampled_visits(sample_of, step, gram):
-    """What builds the loop of visits around a sampler, a plane step and what fills its Gram."""
-
-    def make(oracles):
-        return _loop(oracles, helper(sample_of(oracles)), step, gram(oracles))
-
-    return make
-
-
-def _loop(oracles, sample, step, fill_gram):
-    ask_for_rows, ask_for = oracles.ask, oracles.prefetch
-    pull, score = oracles.pull, score_of(oracles)
-    loss_of, add_labels = oracles.loss, adding_of(oracles)
+def _sampled_visits(operations, make_sample, step, uses_gram):
+    USES_GRAM, fill_gram = uses_gram, gram_filling_of(operations)
+    sample = helper(make_sample(operations))
+    ask_for_rows, ask_for = operations.ask, operations.prefetch
+    pull, score = operations.pull, score_of(operations)
+    loss_of, add_labels = operations.loss, adding_of(operations)
 
     def visits(
         space, data, offsets, truth, order, weight, progress, room, max_steps, planes, arena
@@ -162,7 +118,8 @@ def _loop(oracles, sample, step, fill_gram):
             for q in range(1, count):
                 planes.loss[q] = loss_of(data, i, labels[q])
             _begin(planes, count, weight[i])
-            fill_gram(data, i, labels, count, planes, arena)
+            if USES_GRAM:  # a constant: it is not compiled where the step does not look at it
+                fill_gram(data, i, labels, 0, count, gram_of(planes, 0), arena)
             loss, _length = step(planes, 0, violation, 1.0 / scale, max_steps, change)
             sums[LOSS] += loss
             kept = select(labels, change, count, -scale, arena.chosen, row)
@@ -195,8 +152,8 @@ class SampledVisitor(Visitor):
         self.room = sampler.room(data, count, np.float64)
         self.planes = one_block(most)
         self.arena = data.arena(np.float64, 0, count, most, scratch)
-        gram = _whole_gram if step.uses_gram else _no_gram
-        self.kernel = data.kernel(_sampled_visits(sampler.make, step.move, gram))
+        make = around(_sampled_visits, sampler.make, step.move, step.uses_gram)
+        self.kernel = data.kernel(make)
 
     def visit(self, order, weight, progress):
         blocks = self.data.blocks
@@ -206,10 +163,11 @@ class SampledVisitor(Visitor):
         )  # fmt: skip
 
 
-def _exact_visits(oracles):
-    ask_for_rows, ask_for = oracles.ask, oracles.prefetch
-    pull, push = oracles.pull, oracles.push
-    exact_step, n_all, square = oracles.exact_step, oracles.n_all, oracles.square
+def _exact_visits(operations):
+    ask_for_rows, ask_for = operations.ask, operations.prefetch
+    pull, push = operations.pull, operations.push
+    exact_step, n_all, square = operations.exact_step, operations.n_all, operations.square
+    rise = operations.rise
 
     def visits(space, data, truth_place, order, weight, progress, work, alpha, change):
         """Visit blocks in order; the exact step over all labels."""
@@ -225,7 +183,7 @@ def _exact_visits(oracles):
                 alpha[k] = 0.0
             if truth_place[i] >= 0:
                 alpha[truth_place[i]] = weight[i]
-            curvature = scale * rise_of(space, i)
+            curvature = scale * rise(space, i)
             gap, loss, length = exact_step(
                 data, i, work, square(space, i), weight[i], 1.0 / curvature, alpha, change
             )

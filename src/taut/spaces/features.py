@@ -40,30 +40,14 @@ def _counted(places: np.ndarray) -> np.ndarray:
 
 
 class Features(ABC):
-    """How the features of all blocks are made of labels' statistics, and what w looks like there.
+    """How features of all blocks are made of labels' statistics, and what w looks like there."""
 
-    Attributes
-    ----------
-    n_features : int
-        Number of weights.
-    n_potentials : int
-        Most numbers that the potentials of a block have.
-    size : int
-        Length of w with its padding.
-    dtype : type
-        Of w and of potentials while training; certificates are always of float64.
-    reads : int
-        How many numbers of w a visit reads, on average.
-    lifts : bool
-        Whether the inner products of a block's rows are known.
-    """
-
-    n_features: int
-    n_potentials: int
-    size: int
-    dtype: type
-    reads: int
-    lifts: bool = False
+    n_features: int  # number of weights
+    n_potentials: int  # most numbers that the potentials of a block have
+    size: int  # of w with its padding
+    dtype: type  # of w and of potentials while training; certificates are always of float64
+    reads: int  # how many numbers of w a visit reads, on average
+    lifts: bool = False  # whether the inner products of a block's rows are known
 
     @abstractmethod
     def view(self, data: tuple) -> tuple:

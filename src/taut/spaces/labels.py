@@ -1,7 +1,10 @@
 """Labels in a space: scores, features and inner products, all by walks over their parts.
 
-Each function builds one of these for a loop around `Operations`, the oracles of a structure and the
-functions of a space together. Loops share what is built of the same functions: it is compiled once.
+With phi(x_i, label) = A_i s(label), a structure says once which of the block's potentials a label
+is made of, and how often: for each it adds `part(each, index, amount)` to a sum, which it returns.
+What that does is chosen by the type of `each` when the caller is compiled. The functions below
+build what loops around `Operations` do by such walks: the oracles of a structure and the functions
+of a space together. Loops share what is built of the same functions: it is compiled once.
 """
 
 from __future__ import annotations
@@ -14,10 +17,108 @@ from numba.extending import overload
 
 from taut.compiled.jit import helper
 from taut.compiled.lanes import aligned_zeros, unit_of
-from taut.spaces.parts import COMPILED_ONLY, Gather, Lifted, Scatter
-from taut.spaces.scaling import ScaledSpace
+from taut.compiled.linking import CHOSEN
 
 _ROUNDING = 8.0  # units in the last place of the largest scale that may be left where scales cancel
+
+
+class Gather(NamedTuple):
+    """The walk returns <potentials, s(label)>, a score."""
+
+    potentials: np.ndarray
+
+
+class Lifted(NamedTuple):
+    """The same where potentials from number `size` on are statistics times a factor."""
+
+    potentials: np.ndarray
+    statistics: np.ndarray
+    size: int
+    factor: float
+
+
+class Scatter(NamedTuple):
+    """The walk adds scale s(label) to statistics, and from number `size` on straight to `tail`."""
+
+    statistics: np.ndarray
+    tail: np.ndarray
+    size: int
+    shift: int
+    scale: float
+
+
+class Times(NamedTuple):
+    """Any of these, with all amounts multiplied by a factor."""
+
+    each: Any
+    factor: float
+
+
+class Checked(NamedTuple):
+    """As `Gather`, of what may be no label of the block: NaN for potentials that are not there."""
+
+    potentials: np.ndarray
+
+
+class Extent(NamedTuple):
+    """The walk widens the range from reached[0] to reached[1] to the potentials that it names."""
+
+    reached: np.ndarray
+
+
+def _gather(each, index, amount):
+    return each.potentials[index] * each.potentials.dtype.type(amount)
+
+
+def _lifted(each, index, amount):
+    if index < each.size:
+        return each.potentials[index] * amount
+    return each.factor * each.statistics[index] * amount
+
+
+def _scatter(each, index, amount):
+    change = each.statistics.dtype.type(each.scale * amount)
+    if index < each.size:
+        each.statistics[index] += change
+    else:
+        each.tail[index + each.shift] += change
+    return 0.0
+
+
+def _times(each, index, amount):
+    return part(each.each, index, amount * each.factor)
+
+
+def _checked(each, index, amount):
+    if index < 0 or index >= each.potentials.shape[0]:
+        return np.nan
+    return each.potentials[index] * amount
+
+
+def _extent(each, index, amount):
+    each.reached[0] = min(each.reached[0], index)
+    each.reached[1] = max(each.reached[1], index)
+    return 0.0
+
+
+_WALKS = {
+    Gather: _gather,
+    Lifted: _lifted,
+    Scatter: _scatter,
+    Times: _times,
+    Checked: _checked,
+    Extent: _extent,
+}
+
+
+def part(each: Any, index: int, amount: float) -> float:
+    """One part of a label: the number of its potential, and how often the label has it."""
+    raise TypeError("parts of labels are walked over by compiled functions, not by Python")
+
+
+@overload(part, strict=False, jit_options=CHOSEN | {"fastmath": {"contract", "nsz"}})
+def _choose(each, index, amount):
+    return _WALKS[each.instance_class]
 
 
 def score_of(operations: Any) -> Any:
@@ -33,37 +134,13 @@ def _score(parts):
     return helper(score)
 
 
-def spill(space: Any, statistics: np.ndarray, size: int, w: np.ndarray, scale: float) -> Scatter:
-    """A walk that adds a block's own `size` statistics to an array, and those of the tail to w."""
-    raise TypeError(COMPILED_ONLY)
-
-
-def _no_tail(space, statistics, size, w, scale):
-    return Scatter(statistics, statistics, size, 0, scale)
-
-
-def _tail(space, statistics, size, w, scale):
-    return Scatter(statistics, w, size, space.tail_at - size, scale)
-
-
-def _scaled_tail(space, statistics, size, w, scale):
-    return Scatter(statistics, space.scaling.sums, size, space.inside.tail_at - size, scale)
-
-
-@overload(spill, strict=False, inline="always")
-def _choose_spill(space, statistics, size, w, scale):
-    if getattr(space, "instance_class", None) is ScaledSpace:
-        return _scaled_tail if "tail_at" in getattr(space.types[0], "fields", ()) else _no_tail
-    return _tail if "tail_at" in getattr(space, "fields", ()) else _no_tail
-
-
 def adding_of(operations: Any) -> Any:
     """A function that adds sum_q scales[q] phi(labels[q]) to w; `statistics` is room for one."""
-    return _adding(operations.parts, operations.push, operations.n_own)
+    return _adding(operations.parts, operations.push, operations.n_own, operations.spill)
 
 
 @functools.cache
-def _adding(parts, push, n_own):
+def _adding(parts, push, n_own, spill):
     def add_labels(space, data, i, labels, scales, statistics, w):
         size = n_own(space, i, statistics)
         for p in range(size):

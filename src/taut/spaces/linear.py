@@ -35,8 +35,21 @@ from taut.compiled.rows import (
     row_dot,
     row_times,
 )
-from taut.spaces.scaling import act
-from taut.spaces.touching import touch_rows
+from taut.spaces.labels import Scatter
+from taut.spaces.scaling import act, touch_rows
+
+
+def _no_tail(space, s, size, w, scale):
+    return Scatter(s, s, size, 0, scale)
+
+
+def spill_tail(space, s, size, w, scale):
+    """Statistics of the tail go straight to w."""
+    return Scatter(s, w, size, space.tail_at - size, scale)
+
+
+def _no_rise(space, i):
+    return 1.0
 
 
 class SpaceFunctions(NamedTuple):
@@ -54,6 +67,9 @@ class SpaceFunctions(NamedTuple):
     n_own: Any  # (space, i, s): how many statistics are block i's own, and not those of the tail
     n_all: Any  # (space, i, s): how many there are
     touch: Any  # (space, i, action): act on all weights that block i reads or adds to
+    spill: Any = _no_tail  # (space, s, size, w, scale): a walk that adds a block's own `size`
+    # statistics to s, and those of the tail to w
+    rise: Any = _no_rise  # (space, i): what a prior multiplies the curvature of an exact step by
 
 
 class OneRow(NamedTuple):
@@ -305,7 +321,8 @@ def functions_of(kind: type, lifts: bool, biased: bool) -> SpaceFunctions:
     by_rows = _by_overlap if ONE_ROW else _by_all_overlaps if TAIL_ROWS else _by_overlaps
     lift = by_rows if lifts else through_weights(pull, push)
     n_all = n_with_tail if TAIL else n_own
-    return SpaceFunctions(ask, pull, push, lift, square, n_own, n_all, touch)
+    spill = spill_tail if TAIL else _no_tail
+    return SpaceFunctions(ask, pull, push, lift, square, n_own, n_all, touch, spill)
 
 
 class OwnMap(NamedTuple):

@@ -13,11 +13,7 @@ from taut.spaces.scaling import Adding, Reading
 def through_scaling(functions: SpaceFunctions, allocates: bool) -> SpaceFunctions:
     """What compiled code does in a `ScaledSpace`: for vectors v and psi there."""
     inside = SpaceFunctions(*(helper(function, allocates) for function in functions))
-    own_ask, own_pull, own_push, own_touch = inside.ask, inside.pull, inside.push, inside.touch
-    own_n_own, own_n_all, own_square = inside.n_own, inside.n_all, inside.square
-
-    def ask(space, i):
-        own_ask(space.inside, i)
+    own_pull, own_push, own_touch, own_spill = inside.pull, inside.push, inside.touch, inside.spill
 
     def pull(space, i, w, theta):
         own_touch(space.inside, i, Reading(space.scaling, w))
@@ -27,18 +23,32 @@ def through_scaling(functions: SpaceFunctions, allocates: bool) -> SpaceFunction
         own_push(space.inside, i, s, size, least, space.scaling.sums)
         own_touch(space.inside, i, Adding(space.scaling, w))
 
-    def square(space, i):
-        return own_square(space.inside, i)
+    def spill(space, s, size, w, scale):
+        return own_spill(space.inside, s, size, space.scaling.sums, scale)
 
-    def n_own(space, i, s):
-        return own_n_own(space.inside, i, s)
-
-    def n_all(space, i, s):
-        return own_n_all(space.inside, i, s)
-
-    def touch(space, i, action):
-        own_touch(space.inside, i, action)
+    def rise(space, i):
+        return space.rises[i]
 
     return SpaceFunctions(
-        ask, pull, push, through_weights(pull, push, allocates), square, n_own, n_all, touch
-    )
+        _of_block(inside.ask), pull, push, through_weights(pull, push, allocates),
+        _of_block(inside.square), _of_statistics(inside.n_own), _of_statistics(inside.n_all),
+        None, spill, rise,
+    )  # fmt: skip
+
+
+def _of_block(function):
+    """The same function of a block."""
+
+    def call(space, i):
+        return function(space.inside, i)
+
+    return call
+
+
+def _of_statistics(function):
+    """The same function of a block's statistics."""
+
+    def call(space, i, s):
+        return function(space.inside, i, s)
+
+    return call

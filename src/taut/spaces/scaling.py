@@ -13,8 +13,7 @@ import numpy as np
 from numba.extending import overload
 
 from taut.compiled.linking import CHOSEN
-
-_COMPILED_ONLY = "scalings are applied by compiled functions, not by Python"
+from taut.compiled.rows import COMPILED_ONLY, Rows, operation
 
 
 class Diagonal(NamedTuple):
@@ -98,7 +97,7 @@ _FUNCTIONS = {
 
 def act(action: Reading | Adding, first: int, last: int) -> None:
     """Do it for the weights first..last - 1; twice does no more than once."""
-    raise TypeError(_COMPILED_ONLY)
+    raise TypeError(COMPILED_ONLY)
 
 
 @overload(act, strict=False, jit_options=CHOSEN)
@@ -106,20 +105,17 @@ def _choose(action, first, last):
     return _FUNCTIONS[action.instance_class, action.types[0].instance_class]
 
 
-def rise_of(space: Any, i: int) -> float:
-    """By how much a space raises the curvature of block i's exact step over what it is without."""
-    raise TypeError(_COMPILED_ONLY)
+def _dense_touch(rows, first, last, stride, action):
+    act(action, 0, rows[0].shape[1] * stride)
 
 
-def _no_rise(space, i):
-    return 1.0
+def _csr_touch(rows, first, last, stride, action):
+    _data, indices, indptr = rows
+    for p in range(indptr[first], indptr[last]):
+        act(action, indices[p] * stride, (indices[p] + 1) * stride)
 
 
-def _scaled_rise(space, i):
-    return space.rises[i]
-
-
-@overload(rise_of, strict=False, jit_options=CHOSEN)
-def _choose_rise(space, i):
-    scaled = getattr(space, "instance_class", None) is ScaledSpace
-    return _scaled_rise if scaled else _no_rise
+@operation(_dense_touch, _csr_touch)
+def touch_rows(rows: Rows, first: int, last: int, stride: int, action: Any) -> None:
+    """Act on the weights of the features that rows first..last - 1 have."""
+    raise TypeError(COMPILED_ONLY)

@@ -3,7 +3,7 @@
 from taut.compiled.label_rows import Listed
 from taut.data.costs import load_cost
 from taut.spaces.features import OwnFeatures, RowFeatures
-from taut.spaces.parts import part
+from taut.spaces.labels import part
 from taut.structures.bags import Bags
 from taut.structures.base import Blocks, CompiledStructure, Structure
 from taut.structures.chain import Chain

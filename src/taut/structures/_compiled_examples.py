@@ -11,8 +11,7 @@ import numpy as np
 from taut.compiled.jit import specialise
 from taut.errors import InvalidData
 from taut.spaces.features import OwnFeatures
-from taut.spaces.labels import ProductRoom, products_of, score_of
-from taut.spaces.parts import Extent, Scatter
+from taut.spaces.labels import Extent, ProductRoom, Scatter, products_of, score_of
 from taut.structures._examples import PRECISION, Candidates, Example, Guarded
 from taut.structures._map_laws import check_map, pulled, push, written_by_pull
 from taut.structures._mean_laws import check_means

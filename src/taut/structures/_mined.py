@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from taut.compiled.jit import helper, view
+from taut.spaces.labels import Gather, Scatter, Times
 from taut.spaces.linear import OwnMap
-from taut.spaces.parts import Gather, Scatter, Times
 from taut.structures.base import Blocks, CompiledStructure, Oracles
 from taut.structures.scalar import step_of_one
 
@@ -47,10 +47,7 @@ def pair_of(offsets, pairs, j):
 class Mined(CompiledStructure):
     """Blocks of one candidate each: label 1, with phi = -psi; label 0 is the truth with phi = 0.
 
-    Parameters
-    ----------
-    structure : CompiledStructure
-        Whose labels the candidates are.
+    The candidates are labels of another structure.
     """
 
     def __init__(self, structure: CompiledStructure) -> None:

@@ -13,7 +13,7 @@ from taut.compiled.rows import as_rows
 from taut.data.arrays import Checked, Matrix, as_matrix, offsets_of
 from taut.errors import InvalidData
 from taut.spaces.features import RowFeatures
-from taut.spaces.parts import part
+from taut.spaces.labels import part
 from taut.structures.base import Blocks, CompiledStructure, as_stacked
 
 STARTS = ("mean", "first", "random")

@@ -11,7 +11,7 @@ from taut.data.arrays import take_runs
 from taut.inference import chain_means as means
 from taut.inference.viterbi import max_plus
 from taut.spaces.features import RowFeatures, worth_overlaps
-from taut.spaces.parts import part
+from taut.spaces.labels import part
 from taut.structures.base import Blocks, CompiledStructure, as_codes, as_stacked
 
 

@@ -13,7 +13,7 @@ from taut.data.graphs import Graphs, as_graphs
 from taut.inference.cliques import condition, condition_again, join, maximise, row_of
 from taut.inference.junction import Junctions, junction_trees
 from taut.spaces.features import RowFeatures, worth_overlaps
-from taut.spaces.parts import part
+from taut.spaces.labels import part
 from taut.structures._pairs import as_node_codes, tie_table
 from taut.structures.base import Blocks, CompiledStructure
 

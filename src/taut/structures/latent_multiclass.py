@@ -13,7 +13,7 @@ from taut.data.costs import as_cost
 from taut.errors import InvalidData
 from taut.inference.means import least_of
 from taut.spaces.features import RowFeatures
-from taut.spaces.parts import part
+from taut.spaces.labels import part
 from taut.structures.base import Blocks, CompiledStructure, as_codes, as_stacked
 
 _NEVER = -1e4  # a logarithm: no number's

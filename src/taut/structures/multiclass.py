@@ -12,7 +12,7 @@ from taut.data.arrays import as_matrix
 from taut.data.costs import as_cost
 from taut.inference.means import least_of
 from taut.spaces.features import RowFeatures
-from taut.spaces.parts import part
+from taut.spaces.labels import part
 from taut.structures.base import Blocks, CompiledStructure, as_codes
 
 _NOTHING = 1e-13  # of a block's weight: a gap that rounding explains

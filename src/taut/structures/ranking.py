@@ -20,7 +20,7 @@ from taut.data.queries import (
 )
 from taut.errors import InvalidData
 from taut.spaces.features import RowFeatures
-from taut.spaces.parts import part
+from taut.spaces.labels import part
 from taut.structures.base import Blocks, CompiledStructure, as_stacked
 
 _MOST_PAIRS = 2**31 - 1

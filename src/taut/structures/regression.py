@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from taut.errors import InvalidData
-from taut.structures._signed_rows import SignedRows
+from taut.structures.scalar import SignedRows
 
 
 class Regression(SignedRows):

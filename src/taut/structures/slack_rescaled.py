@@ -22,8 +22,8 @@ import numpy as np
 from taut.compiled.jit import helper
 from taut.compiled.label_rows import Listed, listed_labels
 from taut.errors import InvalidStructure
+from taut.spaces.labels import Gather, Times
 from taut.spaces.linear import OwnMap
-from taut.spaces.parts import Gather, Times
 from taut.structures.abilities import ability, loss_of
 from taut.structures.base import Blocks, CompiledStructure, Oracles, Structure
 

@@ -74,7 +74,7 @@ class MiningState(DualState):
         """Sum up w from the dual variables of the binary problem, and value the dual point."""
         U = aligned_zeros(len(self.w), np.float64)
         if self.binary is not None:
-            self.binary.duals.add_vector(U)
+            self.binary.duals.sum_up(U)
         self.problem.quadratic.place(self.w, U, 0.0, U)
         self.dual_vector(U)
         self.dual = self.problem.dual(self.loss_sum, U)
@@ -247,12 +247,13 @@ class HardNegatives(Solver[MiningState]):
     ) -> PassReport:
         """A round: mine at w, drop what is easy, solve the binary problem."""
         v = aligned_copy(state.w, np.float64)
-        hinges, found = state.labels.mine(v, problem.n_jobs)
+        known = state.violations(v)
+        hinges, found, violation = state.labels.mine(v, problem.n_jobs, known)
         penalty = problem.quadratic.value(v)
         primal = penalty + float(problem.block_weight @ hinges)
-        found = found.take(np.flatnonzero(problem.block_weight[found.owner] > 0.0))
-        state.have(state.labels.joined(found), np.append(state.alpha, np.zeros(len(found))))
-        violation = state.violations(v)
+        paid = np.flatnonzero(problem.block_weight[found.owner] > 0.0)
+        state.have(state.labels.joined(found.take(paid)), np.pad(state.alpha, (0, len(paid))))
+        violation = np.append(known, violation[paid])
         binary_primal = penalty + float(state.weight @ violation)
         solved = binary_primal - state.binary_dual <= self.inner_gap * binary_primal
         event = PassEvent.SETTLED

@@ -21,8 +21,8 @@ from taut.spaces.labels import score_of
 _TIES = 1e-300  # weight of losses that decides between equal scores only, as all are at w = 0
 
 
-def _predicted(oracles):
-    argmax, score, loss_of = oracles.argmax, score_of(oracles), oracles.loss
+def _predicted(operations):
+    argmax, score, loss_of = operations.argmax, score_of(operations), operations.loss
 
     def sample(data, i, work, loss_weight, seed, room, found, values):
         argmax(data, i, work, _TIES, found[0])
