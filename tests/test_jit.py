@@ -19,7 +19,7 @@ from cases import STRUCTURES
 from own_structures import CompiledTags, MappedTags
 from taut import CompiledStructure, Problem, Status, check_structure, solve
 from taut.binding.kernels import make_prediction_losses
-from taut.compiled import jit, linking
+from taut.compiled import jit, linking, sources, whole
 from taut.errors import CacheUnavailable, InvalidStructure
 from taut.structures import Chain, Multiclass, Scalar, part
 from taut.structures.base import EXPECTATION
@@ -284,6 +284,19 @@ def test_own_oracles_of_the_same_names_compiled_apart(environment, tmp_path, scr
     assert output(environment, cache, script, *own)[1:] == [1.0, 2.0]
 
 
+def test_constants_of_other_files_belong_to_own_oracles(environment, tmp_path, script):
+    own = written(tmp_path / "a" / "own.py", "settings.SCALE * share_of()")
+    text = "import settings\nfrom settings import share_of\n" + own.read_text()
+    own.write_text(text)
+    environment = environment | {"PYTHONPATH": f"{tmp_path}:{environment.get('PYTHONPATH', '')}"}
+    for scale, share in ((1.0, 1.0), (2.0, 1.0), (2.0, 3.0)):
+        (tmp_path / "settings.py").write_text(
+            f"import numba\nSCALE, _SHARE = {scale}, {share}\n"
+            "@numba.njit\ndef share_of():\n    return _SHARE\n"
+        )
+        assert output(environment, tmp_path / "cache", script, own)[1:] == [scale * share]
+
+
 TYPED = """
 import sys
 namespace = {}
@@ -309,6 +322,31 @@ def made_with(scale):
         return scale * x
 
     return oracle
+
+
+FACTOR, TABLE = 2.0, np.ones(3)
+
+
+def inner(x):
+    return FACTOR * x
+
+
+def outer(x):
+    return inner(x) + TABLE[0]
+
+
+def test_values_that_functions_read_belong_to_them(monkeypatch):
+    digest = sources.source_digest.__wrapped__
+    first = digest(outer)
+    sources.check_unchanged(outer)
+    for name, value in (("FACTOR", 3.0), ("TABLE", np.array([1.0, 1.0, 2.0])), ("inner", abs)):
+        with monkeypatch.context() as patch:
+            patch.setitem(globals(), name, value)
+            assert digest(outer) != first
+            with pytest.raises(InvalidStructure, match=f"outer reads {name}, and compiled code"):
+                sources.check_unchanged(outer)
+    assert digest(outer) == first
+    sources.check_unchanged(outer)
 
 
 class OneOracle(NamedTuple):
@@ -688,4 +726,19 @@ def test_versions_of_numba_that_were_not_tried_compile_by_their_own_means():
     usual = (jit.numba.core.compiler.Compiler,) * 2
     assert linking.compilers("0.60.1") == linking.compilers("0.69.0rc1") == usual
     for version in ("0.61.2", "0.68.1"):
-        assert linking.compilers(version) == (linking.WholeCompiler, linking.InsideCompiler)
+        assert linking.compilers(version) == (whole.WholeCompiler, whole.InsideCompiler)
+
+
+def test_helpers_cannot_be_called_from_python():
+    with pytest.raises(TypeError, match="inner is called by compiled functions alone"):
+        jit.helper(inner)(1.0)
+
+
+def test_without_compiling_nothing_works(environment):
+    answer = subprocess.run(
+        [sys.executable, "-c", "import taut; taut.BinarySVM"],
+        env=environment | {"NUMBA_DISABLE_JIT": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert "NUMBA_DISABLE_JIT is set" in answer.stderr

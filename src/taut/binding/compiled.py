@@ -25,6 +25,7 @@ from taut.binding.threads import in_threads, numbered_ranges
 from taut.compiled.jit import specialise
 from taut.compiled.label_rows import Listed
 from taut.compiled.lanes import aligned_zeros
+from taut.compiled.sources import check_unchanged
 from taut.errors import InvalidStructure, MissingOracle
 from taut.inference.m_best import best_labels, candidates
 from taut.inference.marginals import check_temperature, position_marginals, truth_log_likelihoods
@@ -76,6 +77,9 @@ class CompiledData(CompiledAbilities):
         regularizer: Regularizer | Prior | None = None,
         room: Room | None = None,
     ) -> None:
+        if is_users(structure):
+            for function in filter(None, (*structure.oracles, *(structure.own_map or ()))):
+                check_unchanged(function)
         self.structure = structure
         self.blocks = blocks
         self.room = Room() if room is None else room

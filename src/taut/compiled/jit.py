@@ -28,12 +28,18 @@ import numba
 from numba.core import event as events
 from numba.core.caching import FunctionCache, NullCache
 from numba.core.errors import NumbaError, UnsupportedBytecodeError
-from numba.core.serialize import dumps
 
 from taut.compiled.compile_errors import invalid_structure
 from taut.compiled.linking import FROM_PYTHON, INSIDE
+from taut.compiled.sources import source_digest
 from taut.console.progress import announce, newest
 from taut.errors import CacheUnavailable
+
+if numba.config.DISABLE_JIT:
+    raise ImportError(
+        "NUMBA_DISABLE_JIT is set, and taut's loops work in vector registers, which Python does "
+        "not have: unset it"
+    )
 
 _OPTIONS = {"nogil": True, "fastmath": True, "error_model": "numpy", "boundscheck": False}
 #: No array is made or returned: each one unpacked from a tuple would otherwise be counted, by an
@@ -143,28 +149,6 @@ def _package_stamp() -> str:
     return digest.hexdigest()
 
 
-@functools.cache
-def _source_digest(function: Callable) -> str:
-    """A digest of a function with the file that it is in, and of what it has enclosed."""
-    source = Path(function.__code__.co_filename)
-    cells = [cell.cell_contents for cell in function.__closure__ or ()]
-    enclosed = [getattr(cell, "py_func", None) or cell for cell in cells]
-    names = [item.__qualname__ if callable(item) else item for item in enclosed]
-    digest = hashlib.sha256(f"{function.__module__}.{function.__qualname__} ".encode())
-    digest.update(dumps(names) + _code(function.__code__))
-    digest.update(source.read_bytes() if source.is_file() else b"")
-    return digest.hexdigest()
-
-
-def _code(code: types.CodeType) -> bytes:
-    """What a piece of code does, with its constants; code typed at a prompt has no file."""
-    parts = [code.co_code, repr(code.co_names).encode()]
-    for constant in code.co_consts:
-        inner = isinstance(constant, types.CodeType)
-        parts.append(_code(constant) if inner else repr(constant).encode())
-    return b" ".join(parts)
-
-
 def _renamed(function: Callable, variant: str = "") -> Callable:
     """The same function with its digest in its name.
 
@@ -174,7 +158,7 @@ def _renamed(function: Callable, variant: str = "") -> Callable:
     copy = types.FunctionType(function.__code__, function.__globals__, closure=function.__closure__)
     copy.__module__, copy.__doc__ = function.__module__, function.__doc__
     copy.__defaults__, copy.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
-    copy.__qualname__ = f"{function.__qualname__}_{_source_digest(function)[:16]}{variant}"
+    copy.__qualname__ = f"{function.__qualname__}_{source_digest(function)[:16]}{variant}"
     return copy
 
 
@@ -271,7 +255,15 @@ def helper(function: Callable, allocates: bool = False, bounded: bool = False) -
     """
     options = _OPTIONS | {"boundscheck": bounded, "fastmath": not bounded, "_nrt": allocates}
     options["forceinline"] = function in _to_inline
-    return numba.njit(**options, **_INSIDE)(_renamed(function, "a" * allocates + "b" * bounded))
+    variant = "a" * allocates + "b" * bounded
+    dispatcher = numba.njit(**options, **_INSIDE)(_renamed(function, variant))
+
+    def refuse(*arguments: Any, **keywords: Any) -> Any:
+        # There is no machine code to call.
+        raise TypeError(f"{function.__name__} is called by compiled functions alone, not by Python")
+
+    dispatcher._compile_for_args = refuse
+    return dispatcher
 
 
 def inlined(function: Callable) -> Callable:
