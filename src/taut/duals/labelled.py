@@ -27,7 +27,7 @@ from taut.duals.planes import (
 from taut.duals.threads import exchange, moving_of
 from taut.sampling import ARGMAX, Sampler
 from taut.spaces.labels import adding_of, score_of
-from taut.storage.stored import check, require, vector
+from taut.storage.stored import check, check_near, require, vector
 
 _DOUBT = 1e-6  # relative, by which an argmax below a known label must be wrong
 _ROUNDING = 1e-9  # relative, of losses that are computed again
@@ -239,10 +239,10 @@ class LabelledDual(PlaneDual):
         if len(others):
             valid = structure.valid_labels(blocks, others, labels[~first])
             require(valid, "planes have labels that their blocks cannot have")
-        loss = np.zeros(len(planes.arrays.coef))
+        loss, slots = np.zeros(len(planes.arrays.coef)), planes.slots()
         self.data.kernel(_plane_losses)(blocks.data, planes.arrays, loss)
-        difference = np.abs(loss - planes.arrays.loss)[planes.slots()]
-        require(difference <= _ROUNDING * (1.0 + loss.max()), "planes have losses of other labels")
+        fault = "planes have losses of other labels"
+        check_near(planes.arrays.loss[slots], loss[slots], _ROUNDING, fault)
         if "scratch" in arrays:
             check(arrays, {"scratch": vector(len(self.scratch[0]))})
 
