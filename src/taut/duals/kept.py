@@ -120,7 +120,7 @@ class KeptDual(PlaneDual):
         self, data: Any, weight: np.ndarray, arrays: Arrays, step: Any, max_steps: int
     ) -> None:
         super().__init__(data, weight, 1, step, max_steps, None)
-        self.planes = Planes.__new__(Planes)
+        self.planes = Planes.of(arrays)
         self.restore(arrays, np.ones(len(weight)))
         self.lower = getattr(data.quadratic, "lower", np.empty(0))
 
