@@ -170,7 +170,7 @@ class KeptDual(PlaneDual):
                 psi[where] = 0.0
             yield vectors
 
-    def visit_part(self, number, order, worker, stiffness, exact, gap, sums):
+    def visit_part(self, number, order, worker, stiffness, asks, gap, sums):
         count = int(self.planes.arrays.places[:, N_PLANES].max())
         _kept_pass(self.step)(
             order, self.weight, worker.w, self.lower, stiffness, self.max_steps,
