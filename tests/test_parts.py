@@ -7,7 +7,8 @@ from numpy.testing import assert_array_equal
 from taut import Checkpoint, Problem, solve
 from taut.engines.naming import named, of_parts
 from taut.engines.part import Reply
-from taut.errors import InvalidContent
+from taut.errors import InvalidContent, InvalidData
+from taut.solvers import MultiSample
 from taut.structures import Multiclass
 
 
@@ -56,3 +57,12 @@ def test_a_large_objective_is_resumed(rng, tmp_path):
     assert whole.certificate.dual > 2.0**48
     assert resumed.certificate.dual == whole.certificate.dual
     assert_array_equal(resumed.w, whole.w)
+
+
+def test_an_order_that_there_is_not_is_refused():
+    class Typo(MultiSample):
+        order = "permutations"
+
+    problem = Problem(Multiclass(3, bias=1.0), np.ones((3, 1)), np.arange(3))
+    with pytest.raises(InvalidData, match="'permutations': give 'permutation' or 'gap'"):
+        solve(problem, Typo())

@@ -28,6 +28,12 @@ _KNOWN = ("gap", "interval", "due")  # of each block
 _SUMS = ("loss_sum", "rise")  # of all blocks, as large as the objective is
 
 
+def check_order(order: str) -> None:
+    """Refuse orders of visits that there are not."""
+    if order not in ("permutation", "gap"):
+        raise InvalidData(f"order = {order!r}: give 'permutation' or 'gap'")
+
+
 class Ascent(ABC):
     """What a solver says about sweeps over blocks."""
 
@@ -100,6 +106,7 @@ class Part:
     """Dual variables of some blocks, and what is known about when to visit which."""
 
     def __init__(self, ascent: Ascent, duals: BlockDual) -> None:
+        check_order(ascent.order)
         n = len(duals.weight)
         self.ascent = ascent
         self.duals = duals
