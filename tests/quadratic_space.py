@@ -198,6 +198,8 @@ class QuadraticFeatures(Features):
 class GramQuadratic(Quadratic):
     """1/2 |w|^2 of w = sum_r A_r b_r."""
 
+    of_weights = False
+
     def __init__(self, features):
         self.features = features
 

@@ -215,6 +215,10 @@ def negate(array):
     array *= -1
 
 
+def clear(array):
+    array[:] = 0
+
+
 def swap(array):
     array[:] = array[::-1].copy()
 
@@ -250,3 +254,16 @@ def test_what_cannot_be_is_refused(kind):
     for name, change in [*FAULTS[kind], *FAULTS_OF_ALL]:
         with pytest.raises(InvalidContent):
             fresh.restore(changed(state, name, change))
+
+
+def test_psi_of_small_features_are_compared_by_their_size():
+    """With features of 1e-7 all psi are small, and none of them is zero."""
+    _, X, y, form = windows()
+    parts = [(1e-7 * np.array(X[k : k + SIZE]), y[k : k + SIZE]) for k in range(0, N, SIZE)]
+    source = Stream([(list(rows), truths) for rows, truths in parts], kind=form)
+    problem = StreamedProblem(Bags(bias=1e-7), source, 1e14 * C)
+    state = state_of(run(problem, small(problem), tol=1e-9, max_iter=1)).arrays()
+    fresh = small(problem).init(problem, np.random.default_rng(0))
+    fresh.restore(state)
+    with pytest.raises(InvalidContent, match="psi are those of other labels"):
+        fresh.restore(changed(state, "kept_value", clear))

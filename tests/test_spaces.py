@@ -6,8 +6,9 @@ from numpy.testing import assert_allclose
 
 from cases import long_if
 from quadratic_space import QuadraticFeatures, explicit
-from taut import Problem, solve
-from taut.solvers import DualCoordinate, FrankWolfe, MultiSample, NSlack, OneSlack
+from taut import Problem, Regularizer, solve
+from taut.errors import InvalidData
+from taut.solvers import DualCoordinate, FrankWolfe, MultiSample, NSlack, OneSlack, OnlineCache
 from taut.structures import Chain, Graph, Multiclass, Scalar, Tree
 
 SOLVERS = {
@@ -105,3 +106,18 @@ def test_dual_coordinate_takes_the_same_steps_as_with_explicit_features(name, rn
     assert_allclose(
         [record.dual for record in ours.history], [record.dual for record in theirs.history]
     )
+
+
+def test_another_space_is_refused_where_data_are_read_chunk_by_chunk(rng):
+    structure, X, y = multiclass(rng)
+    problem = Problem(structure, X(np.asarray), y, space=QuadraticFeatures)
+    with pytest.raises(InvalidData, match=r"space of its own.*leave out space"):
+        solve(problem, OnlineCache())
+
+
+@pytest.mark.parametrize("given", [{"nonneg": True}, {"mean": 1.0}, {"precision": 2.0}])
+def test_a_prior_on_weights_is_refused_where_points_are_none(given, rng):
+    structure, X, y = multiclass(rng)
+    prior = Regularizer(**given)
+    with pytest.raises(InvalidData, match="leave out regularizer, or space"):
+        Problem(structure, X(np.asarray), y, space=QuadraticFeatures, regularizer=prior)

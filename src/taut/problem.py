@@ -157,6 +157,7 @@ class Problem:
         self.X, self.y = X, copy.copy(y)
         self.C = C
         self.regularizer = regularizer
+        self.space = space
         self.data = bind(structure, X, self.y, regularizer, space=space)
         self.quadratic: Quadratic = self.data.quadratic
         self.n_jobs = n_jobs

@@ -106,6 +106,12 @@ class StreamedProblem(Problem):
         """A problem in memory, as if it were read chunk by chunk."""
         if isinstance(problem, cls):
             return problem
+        if problem.space is not None:
+            raise InvalidData(
+                f"the problem has a space of its own, {problem.space!r}, and this solver reads "
+                "features chunk by chunk, which it takes as linear: leave out space, or take a "
+                "solver that works on all data in memory, such as dual_coordinate"
+            )
         as_list = ability(problem.structure, "takes_examples")
         if as_list and not len(problem.X) == len(problem.y) == problem.n_blocks:
             raise InvalidData(

@@ -26,7 +26,7 @@ from taut.compiled.jit import specialise
 from taut.compiled.label_rows import Listed
 from taut.compiled.lanes import aligned_zeros
 from taut.compiled.sources import check_unchanged
-from taut.errors import InvalidStructure, MissingOracle
+from taut.errors import InvalidData, InvalidStructure, MissingOracle
 from taut.inference.m_best import best_labels, candidates
 from taut.inference.marginals import check_temperature, position_marginals, truth_log_likelihoods
 from taut.spaces.labels import ProductRoom
@@ -100,6 +100,11 @@ class CompiledData(CompiledAbilities):
         self.lifts = features.lifts and self.prior.trivial
         self.own_space = features.view(blocks.data)
         self.quadratic = features.quadratic(self.prior)
+        if not self.quadratic.of_weights and (not self.prior.trivial or self.prior.mean.any()):
+            raise InvalidData(
+                f"points of {type(features).__name__} are no weights, and the regularizer has a "
+                "mean, a precision or bounds of weights: leave out regularizer, or space"
+            )
         if not self.prior.trivial:
             functions = through_scaling(functions, structure.allocates)
             self.operations = Operations(*structure.oracles, *functions)

@@ -72,12 +72,13 @@ class BlockDual(ABC):
         order: np.ndarray,
         w: np.ndarray,
         stiffness: float,
-        exact: bool,
+        asks: bool,
         gap: np.ndarray,
         sums: np.ndarray,
     ) -> None:
         """Visit blocks in `order`, updating w and `gap`, and adding to `sums` block by block.
 
+        `asks` says whether they ask the oracle, or go by the planes already found.
         sums[0] is the summed loss, sums[1] the summed squared length of the blocks' moves of U,
         and sums[2], where there are planes, the summed gap over those of each block.
         """
@@ -91,7 +92,7 @@ class BlockDual(ABC):
             own_sums = [aligned_zeros(len(sums), np.float64) for _ in workers]
 
         def run(k: int) -> np.ndarray:
-            return self.visit_part(k, parts[k], workers[k], stiffness, exact, gap, own_sums[k])
+            return self.visit_part(k, parts[k], workers[k], stiffness, asks, gap, own_sums[k])
 
         while any(len(part) for part in parts):
             parts = in_threads(run, range(n_threads))
@@ -114,7 +115,7 @@ class BlockDual(ABC):
         order: np.ndarray,
         worker: Worker,
         stiffness: float,
-        exact: bool,
+        asks: bool,
         gap: np.ndarray,
         sums: np.ndarray,
     ) -> np.ndarray:

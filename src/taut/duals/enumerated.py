@@ -144,7 +144,7 @@ class EnumeratedDual(BlockDual):
         most = self.data.blocks.features.n_potentials
         self.arenas = [self.data.arena(dtype, k, n_planes=most) for k in range(self.n_jobs)]
 
-    def visit_part(self, number, order, worker, stiffness, exact, gap, sums):
+    def visit_part(self, number, order, worker, stiffness, asks, gap, sums):
         arena = self.arenas[number]
         self.data.kernel(_exact_pass)(
             self.spaces[number], self.data.blocks.data, order, self.weight, worker, stiffness,

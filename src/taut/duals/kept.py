@@ -16,7 +16,7 @@ from taut.duals.base import Arrays, PlaneDual
 from taut.duals.labelled import LabelledDual
 from taut.duals.planes import LABEL_SIZE, N_PLANES, SLOT, TEXT, PlaneArrays, Planes
 from taut.duals.python import PythonDual, packed_psi
-from taut.storage.stored import Stored, check, require
+from taut.storage.stored import Stored, check, check_near, require
 
 _ROUNDING = 1e-6  # relative, of psi that are computed again
 _OF_DENSE = np.dtype(np.float64).itemsize  # bytes of a number of psi
@@ -120,7 +120,7 @@ class KeptDual(PlaneDual):
         self, data: Any, weight: np.ndarray, arrays: Arrays, step: Any, max_steps: int
     ) -> None:
         super().__init__(data, weight, 1, step, max_steps, None)
-        self.planes = Planes.__new__(Planes)
+        self.planes = Planes.of(arrays)
         self.restore(arrays, np.ones(len(weight)))
         self.lower = getattr(data.quadratic, "lower", np.empty(0))
 
@@ -170,7 +170,7 @@ class KeptDual(PlaneDual):
                 psi[where] = 0.0
             yield vectors
 
-    def visit_part(self, number, order, worker, stiffness, exact, gap, sums):
+    def visit_part(self, number, order, worker, stiffness, asks, gap, sums):
         count = int(self.planes.arrays.places[:, N_PLANES].max())
         _kept_pass(self.step)(
             order, self.weight, worker.w, self.lower, stiffness, self.max_steps,
@@ -223,12 +223,11 @@ class KeptDual(PlaneDual):
         n, size = len(self.weight), self.data.size
         vectors = self._vectors(duals, self.planes.arrays, np.arange(n))
         for slot, (where, values) in enumerate(pair for own in vectors for pair in own):
-            psi, unit = np.zeros(size), np.zeros(slot + 1)
-            unit[slot] = -1.0
+            psi, kept, unit = np.zeros(size), np.zeros(size), np.zeros(slot + 1)
+            unit[slot] = 1.0
             psi[where] = values
-            largest = np.abs(values).max(initial=0.0)
-            _add_all(self.psi, unit, psi)
-            require(np.abs(psi) <= _ROUNDING * (1.0 + largest), "psi are those of other labels")
+            _add_all(self.psi, unit, kept)
+            check_near(kept, psi, _ROUNDING, "psi are those of other labels")
 
     @property
     def nbytes(self):

@@ -27,7 +27,7 @@ from taut.duals.planes import (
 from taut.duals.threads import exchange, moving_of
 from taut.sampling import ARGMAX, Sampler
 from taut.spaces.labels import adding_of, score_of
-from taut.storage.stored import check, require, vector
+from taut.storage.stored import check, check_near, require, vector
 
 _DOUBT = 1e-6  # relative, by which an argmax below a known label must be wrong
 _ROUNDING = 1e-9  # relative, of losses that are computed again
@@ -41,12 +41,12 @@ def _plane_pass(operations, step, make_sample):
     loss_of, move = operations.loss, moving_of(operations)
 
     def plane_pass(
-        space, data, offsets, truth, order, weight, worker, stiffness, exact, max_steps, seed,
+        space, data, offsets, truth, order, weight, worker, stiffness, asks, max_steps, seed,
         planes, room, arena, gap, sums, progress,
     ):  # fmt: skip
         """Visit blocks in order from progress[0]; stop before one whose planes lack room.
 
-        A visit: violations of the stored planes; when `exact`, the best label, if it beats them,
+        A visit: violations of the stored planes; when `asks`, the best label, if it beats them,
         and others that the sampler finds; the step. progress[0] is the next position, progress[1]
         one more than the last block whose best label was worse than a stored one.
         """
@@ -62,7 +62,7 @@ def _plane_pass(operations, step, make_sample):
             ask_for_rows(space, ahead)
             ask_for(data, ahead)
             i = order[progress[0]]
-            if exact and not make_room(planes, i, wanted):
+            if asks and not make_room(planes, i, wanted):
                 break
             if 2 * planes.places[i, CAPACITY] > row.shape[0]:
                 break
@@ -82,7 +82,7 @@ def _plane_pass(operations, step, make_sample):
                 violation[q] = value
                 mean += planes.coef[start + q] * value
                 worst = max(worst, value)
-            if exact:
+            if asks:
                 found = arena.found[: wanted * size].reshape((wanted, size))
                 n_found = sample(data, i, work, 1.0, first_seed + i, room, found, values)
                 # A label that is stored already comes back with the same value up to rounding.
@@ -192,12 +192,12 @@ class LabelledDual(PlaneDual):
             for k, scratch in enumerate(self.scratch)
         ]
 
-    def visit_part(self, number, order, worker, stiffness, exact, gap, sums):
+    def visit_part(self, number, order, worker, stiffness, asks, gap, sums):
         blocks, progress = self.data.blocks, aligned_zeros(2, np.int64)
-        max_steps = self.oracle_steps if exact else self.max_steps
+        max_steps = self.oracle_steps if asks else self.max_steps
         self.data.kernel(around(_plane_pass, self.step, self.sampler.make))(
             self.spaces[number], blocks.data, blocks.offsets, blocks.truth, order, self.weight,
-            worker, stiffness, exact, max_steps, self.seed, self.shares[number],
+            worker, stiffness, asks, max_steps, self.seed, self.shares[number],
             self.rooms[number], self.arenas[number], gap, sums, progress,
         )  # fmt: skip
         if progress[1]:
@@ -239,10 +239,10 @@ class LabelledDual(PlaneDual):
         if len(others):
             valid = structure.valid_labels(blocks, others, labels[~first])
             require(valid, "planes have labels that their blocks cannot have")
-        loss = np.zeros(len(planes.arrays.coef))
+        loss, slots = np.zeros(len(planes.arrays.coef)), planes.slots()
         self.data.kernel(_plane_losses)(blocks.data, planes.arrays, loss)
-        difference = np.abs(loss - planes.arrays.loss)[planes.slots()]
-        require(difference <= _ROUNDING * (1.0 + loss.max()), "planes have losses of other labels")
+        fault = "planes have losses of other labels"
+        check_near(planes.arrays.loss[slots], loss[slots], _ROUNDING, fault)
         if "scratch" in arrays:
             check(arrays, {"scratch": vector(len(self.scratch[0]))})
 

@@ -104,7 +104,7 @@ class MarginalDual(MeanDual):
             aligned_zeros(data.size, data.dtype), _FIRST, self.offsets, self.arenas[0], self.means,
         )  # fmt: skip
 
-    def visit_part(self, number, order, worker, stiffness, exact, gap, sums):
+    def visit_part(self, number, order, worker, stiffness, asks, gap, sums):
         self.data.kernel(_visits)(
             self.spaces[number], self.data.blocks.data, order, self.weight, worker, stiffness,
             self.temperature, self.exact, self.offsets, self.means, self.arenas[number], gap, sums,
@@ -174,7 +174,7 @@ class BatchMarginalDual(MarginalDual):
         self.move = aligned_zeros(self.data.size, dtype)
         self.slopes = np.zeros(2)
 
-    def visit_part(self, number, order, worker, stiffness, exact, gap, sums):
+    def visit_part(self, number, order, worker, stiffness, asks, gap, sums):
         blocks = self.data.blocks
         self.data.kernel(around(_directions, _soft if self.temperature > 0.0 else _hard))(
             self.spaces[0], blocks.data, blocks.offsets, order, self.weight, worker.w,

@@ -170,7 +170,7 @@ class MergedDual(MeanDual):
     def _arena(self, dtype, number):
         return self.data.arena(dtype, number, self.wanted, _FIRST + self.wanted)
 
-    def visit_part(self, number, order, worker, stiffness, exact, gap, sums):
+    def visit_part(self, number, order, worker, stiffness, asks, gap, sums):
         blocks = self.data.blocks
         self.data.kernel(around(_merging_pass, self.sampler.make))(
             self.spaces[number], blocks.data, blocks.offsets, blocks.truth, order, self.weight,

@@ -14,7 +14,8 @@ to Python and `Planes.grow` copies what is alive into larger pools.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -228,6 +229,13 @@ class Planes:
         self.arrays.coef[places[:, SLOT]] = weight
         self.arrays.labels[ranges(places[:, TEXT], sizes)] = truth
 
+    @classmethod
+    def of(cls, arrays: Mapping[str, np.ndarray]) -> Self:
+        """Planes in named arrays, which are neither looked at nor copied."""
+        planes = cls.__new__(cls)
+        planes.arrays = PlaneArrays(*(arrays[name] for name in PlaneArrays._fields))
+        return planes
+
     def grow(self, n_shares: int = 1, wanted: int = 1) -> None:
         """Move everything into pools half as large again as what is in use.
 
@@ -263,8 +271,7 @@ class Planes:
                 "free": Stored("i8", (2, 3), 0, _LARGEST),
             },
         )
-        planes = Planes.__new__(Planes)
-        planes.arrays = PlaneArrays(*(arrays[name] for name in PlaneArrays._fields))
+        planes = Planes.of(arrays)
         places, free = planes.arrays.places, planes.arrays.free
         count, capacity = places[:, N_PLANES], places[:, CAPACITY]
         counted = (count >= 1) & (count <= capacity) & (capacity <= _MOST_CAPACITY)

@@ -56,16 +56,16 @@ class PythonDual(PlaneDual):
         self.planes = Planes(self.weight, np.zeros(n, dtype=np.int32), np.arange(n + 1))
         self.psi: dict[int, tuple[np.ndarray, np.ndarray]] = {0: nothing}
 
-    def visit_part(self, number, order, worker, stiffness, exact, gap, sums):
+    def visit_part(self, number, order, worker, stiffness, asks, gap, sums):
         for i in order:
-            sums += self._visit(i, worker.w, stiffness, exact, gap)
+            sums += self._visit(i, worker.w, stiffness, asks, gap)
         if len(self.psi) > 2 * self.planes.arrays.places[:, N_PLANES].sum():
             live = set(self.planes.numbers().tolist())
             self.psi = {number: psi for number, psi in self.psi.items() if number in live}
         return order[:0]
 
-    def _visit(self, i, w, stiffness, exact, gap):
-        while exact and not make_room(self.planes.arrays, i, self.wanted):
+    def _visit(self, i, w, stiffness, asks, gap):
+        while asks and not make_room(self.planes.arrays, i, self.wanted):
             self.planes.grow(wanted=self.wanted)
         planes = self.planes.arrays
         start = planes.places[i, SLOT]
@@ -73,7 +73,7 @@ class PythonDual(PlaneDual):
         violation = [loss - values @ point[where] for (where, values), loss in stored]
         mean, worst = planes.coef[start : start + len(stored)] @ violation, max(violation)
         seen = self.weight[i] * worst - mean
-        if exact:
+        if asks:
             rng = np.random.default_rng(int(self.seed) // 2 + int(i))
             found, error = sampled_planes(self.data, i, w, self.sampler, self.wanted, rng)
             values = [loss - psi @ point for psi, loss in found]
@@ -88,7 +88,7 @@ class PythonDual(PlaneDual):
                     stored.append((self._append(i, psi, loss), loss))
                 bar = 0.0
         change = np.empty(2 * len(violation))
-        max_steps = self.oracle_steps if exact else self.max_steps
+        max_steps = self.oracle_steps if asks else self.max_steps
         moves = self.step(planes, i, np.array(violation), stiffness, max_steps, change)
         for ((where, values), _loss), amount in zip(stored, change[: len(stored)], strict=True):
             if amount:

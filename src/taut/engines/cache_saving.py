@@ -13,7 +13,7 @@ from taut.engines.holders import Bare, Resting, Segment
 from taut.engines.naming import Arrays, named, of_parts
 from taut.engines.part import Part
 from taut.errors import InvalidContent, InvalidData
-from taut.storage.stored import Stored, check, require
+from taut.storage.stored import Stored, check, check_near, require
 
 if TYPE_CHECKING:
     from taut.engines.cache import Cache
@@ -183,7 +183,7 @@ def _check_blocks(cache: Cache) -> None:
                 part.put(np.arange(len(where)), arrays)
                 loss += part.sum_up(U)
     require(seen == firsts.keys(), "there are no such chunks")
-    claimed = 0.0 if resting.vector is None else resting.vector
-    near = np.abs(claimed - U) <= _ROUNDING * (1.0 + np.abs(U).max(initial=0.0))
-    near &= abs(resting.loss - loss) <= _ROUNDING * (1.0 + abs(loss))
-    require(near, "the dual variables of resting blocks have other sums")
+    vector = np.zeros(len(U)) if resting.vector is None else resting.vector
+    fault = "the dual variables of resting blocks have other sums"
+    check_near(vector, U, _ROUNDING, fault)
+    check_near(resting.loss, loss, _ROUNDING, fault)

@@ -96,9 +96,8 @@ def bare_of(
     memory. Also returns which blocks these are, as positions; None where there are none.
     """
     form = KEPT_FORMS.get(type(part.duals))
-    point = np.empty(0)
-    # Where points have inner products of their own, psi are not multiplied number by number.
-    if form is None or data.quadratic.covector(point) is not point:
+    # Where points are no weights, psi are not multiplied number by number.
+    if form is None or not data.quadratic.of_weights:
         return None
     tried = np.flatnonzero(part.duals.in_use()[blocks] & (_SEARCH * sizes >= 8 * data.size))
     if sizes[tried].sum() < _LARGE * _beside(len(tried)):

@@ -25,6 +25,13 @@ _NEVER = 2**62  # a pass that does not come
 _LONGEST = 2**48  # more passes than any run has
 USED_UP = 1.0 - 1e-6  # share of a block's weight from which the truth has nothing left
 _KNOWN = ("gap", "interval", "due")  # of each block
+_SUMS = ("loss_sum", "rise")  # of all blocks, as large as the objective is
+
+
+def check_order(order: str) -> None:
+    """Refuse orders of visits that there are not."""
+    if order not in ("permutation", "gap"):
+        raise InvalidData(f"order = {order!r}: give 'permutation' or 'gap'")
 
 
 class Ascent(ABC):
@@ -99,6 +106,7 @@ class Part:
     """Dual variables of some blocks, and what is known about when to visit which."""
 
     def __init__(self, ascent: Ascent, duals: BlockDual) -> None:
+        check_order(ascent.order)
         n = len(duals.weight)
         self.ascent = ascent
         self.duals = duals
@@ -286,7 +294,8 @@ class Part:
     def arrays(self) -> Arrays:
         """Everything, as named arrays."""
         own = {name: getattr(self, name) for name in _KNOWN}
-        counters = np.array([self.passes, self.loss_sum, self.rise, self.age])
+        own |= {name: np.array(float(getattr(self, name))) for name in _SUMS}
+        counters = np.array([self.passes, self.age], dtype=np.int64)
         return own | {"weight": self.duals.weight, "counters": counters} | self.duals.arrays()
 
     def check(self, arrays: Arrays) -> None:
@@ -298,10 +307,11 @@ class Part:
                 "gap": Stored("f8", (n,), 0.0, infinite=True),
                 "interval": Stored("i8", (n,), 1, _LONGEST),
                 "due": Stored("i8", (n,), -1, _NEVER),
-                "counters": Stored("f8", (4,), high=_LONGEST),
+                "loss_sum": Stored("f8", ()),
+                "rise": Stored("f8", (), 0.0),
+                "counters": Stored("i8", (2,), 0, _LONGEST),
             },
         )
-        require(arrays["counters"][[0, 2, 3]] >= 0.0, "counters are negative")
         require(arrays["due"][weight == 0.0] == _NEVER, "blocks without weight are due")
         self.duals.check(arrays, weight)
 
@@ -310,8 +320,9 @@ class Part:
         self.check(arrays)
         for name in _KNOWN:
             getattr(self, name)[:] = arrays[name]
-        passes, self.loss_sum, self.rise, age = arrays["counters"].tolist()
-        self.passes, self.age = int(passes), int(age)
+        for name in _SUMS:
+            setattr(self, name, float(arrays[name]))
+        self.passes, self.age = arrays["counters"].tolist()
         self.duals.restore(arrays, np.ones(len(self.gap)))
 
     def hot_start(self, arrays: Arrays) -> None:

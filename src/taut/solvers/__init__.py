@@ -1,4 +1,4 @@
-"""How to optimise: each solver is one file here, or in `baselines`, and one line below."""
+"""How to optimise: each solver is one file here, or in `baselines`, and three lines below."""
 
 from taut.engines.base import DualState
 from taut.solvers.base import Candidate, PassEvent, PassReport, Solver

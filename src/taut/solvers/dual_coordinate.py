@@ -10,6 +10,7 @@ import numpy as np
 from taut.binding import Data, has_oracle
 from taut.duals import BlockDual, EnumeratedDual, planes_of
 from taut.duals.plane_steps import corrective_steps
+from taut.engines.part import check_order
 from taut.errors import InvalidData
 from taut.solvers._block_ascent import BlockAscent
 
@@ -70,8 +71,7 @@ class DualCoordinate(BlockAscent):
     recentring: float | str = "auto"
 
     def __post_init__(self) -> None:
-        if self.order not in ("permutation", "gap"):
-            raise InvalidData(f"order = {self.order!r}: give 'permutation' or 'gap'")
+        check_order(self.order)
         if self.max_steps < 1 or self.cached_passes < 0 or self.max_interval < 1:
             raise InvalidData(
                 f"max_steps = {self.max_steps} and max_interval = {self.max_interval} must be at "

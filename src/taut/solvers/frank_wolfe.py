@@ -11,6 +11,7 @@ from taut.binding import CompiledData, Data, has_oracle
 from taut.checks import check_choice
 from taut.duals import BatchMarginalDual, BlockDual, planes_of
 from taut.duals.plane_steps import away_step, corrective_steps, toward_step
+from taut.engines.part import check_order
 from taut.errors import InvalidData, MissingOracle
 from taut.solvers._block_ascent import BlockAscent
 
@@ -80,8 +81,7 @@ def check_update(update: str, order: str) -> None:
     """Refuse what is no way to go through blocks."""
     if update not in ("block", "batch"):
         raise InvalidData(f"update = {update!r}: give 'block' or 'batch'")
-    if order not in ("permutation", "gap"):
-        raise InvalidData(f"order = {order!r}: give 'permutation' or 'gap'")
+    check_order(order)
     if update == "batch" and order == "gap":
         raise InvalidData(
             "order = 'gap' with update = 'batch', which visits every block: give 'permutation'"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
@@ -48,6 +49,13 @@ class Features(ABC):
     dtype: type  # of w and of potentials while training; certificates are always of float64
     reads: int  # how many numbers of w a visit reads, on average
     lifts: bool = False  # whether the inner products of a block's rows are known
+
+    # Of features that are made of rows alone, which structures of rows go by:
+    norms: np.ndarray  # the squared length of each row's features, that of a bias with it
+    stride: int  # potentials from the first of a row to the first of the next
+    tail_stride: int  # the same of rows of the second kind, where there are any
+    #: From where the rows of blocks begin and end, the summed lengths of those of each block.
+    summed_lengths: Callable[[np.ndarray], np.ndarray]
 
     @abstractmethod
     def view(self, data: tuple) -> tuple:

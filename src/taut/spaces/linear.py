@@ -61,8 +61,9 @@ class SpaceFunctions(NamedTuple):
     ask: Any  # (space, i): ask the processor for what block i's potentials are made of
     pull: Any  # (space, i, w, theta): theta = A_i' w
     push: Any  # (space, i, s, size, least, w): w += A_i s[:size], but for rows of at most `least`
-    lift: Any  # (space, i, s, size, scratch, theta): theta = A_i' A_i s[:size] up to a number, and
-    # a factor: from that number on it is the factor times s
+    # (space, i, s, size, scratch, theta) -> end, factor. Of A' A s, with s = s[:size] and A = A_i:
+    # theta[:end] = (A' A s)[:end], and (A' A s)[end:] = factor * s[end:], which is not written
+    lift: Any
     square: Any  # (space, i): the squared length of block i's row, where there is one
     n_own: Any  # (space, i, s): how many statistics are block i's own, and not those of the tail
     n_all: Any  # (space, i, s): how many there are

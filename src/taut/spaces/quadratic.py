@@ -54,6 +54,9 @@ def _place(w, z, kappa, U):
 class Quadratic:
     """g(w) = 1/2 |w|^2, where points are vectors of weights."""
 
+    #: Whether points are weights, and inner products are taken number by number.
+    of_weights: bool = True
+
     def covector(self, v: np.ndarray) -> np.ndarray:
         """The vector whose products with others, number by number, are the inner products of v."""
         return v

@@ -83,6 +83,15 @@ def require(truth: Any, fault: str) -> None:
         raise InvalidContent(fault)
 
 
+def check_near(stored: Any, again: Any, rounding: float, fault: str) -> None:
+    """Refuse numbers that differ from those computed again by more than rounding.
+
+    `rounding` is relative to the largest of both: where all are zero, nothing may differ.
+    """
+    size = max(float(np.abs(values).max(initial=0.0)) for values in (stored, again))
+    require(np.abs(np.subtract(stored, again)) <= rounding * size, fault)
+
+
 def largest(dtype: np.dtype) -> float:
     """The largest number of this type to compute with."""
     return _LARGEST_SINGLE if dtype == np.float32 else LARGEST
