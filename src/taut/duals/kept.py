@@ -19,6 +19,7 @@ from taut.duals.python import PythonDual, packed_psi
 from taut.storage.stored import Stored, check, check_near, require
 
 _ROUNDING = 1e-6  # relative, of psi that are computed again
+_TRIED = 8  # blocks without a small psi, after which no other is looked for one
 _OF_DENSE = np.dtype(np.float64).itemsize  # bytes of a number of psi
 _OF_SPARSE = _OF_DENSE + np.dtype(np.int32).itemsize
 
@@ -136,6 +137,8 @@ class KeptDual(PlaneDual):
         found: Vectors = []
         chosen = []
         for k, vectors in enumerate(cls._vectors(duals, planes, blocks)):
+            if k >= _TRIED and not chosen:
+                return None
             own = [_smaller(where, values, size) for where, values in vectors]
             if sum(part.nbytes for pair in own for part in pair) <= most[k]:
                 chosen.append(k)
