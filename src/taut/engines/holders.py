@@ -132,16 +132,8 @@ class Resting:
         self.groups: dict[int, list[tuple[np.ndarray, Arrays]]] = {}
         self.vector: np.ndarray | None = None  # their sum a psi, while there are any
         self.loss = 0.0  # their sum a loss
-
-    @property
-    def n_blocks(self) -> int:
-        """How many rest."""
-        return sum(len(where) for found in self.groups.values() for where, _ in found)
-
-    @property
-    def nbytes(self) -> int:
-        """Memory of their dual variables; the sum is counted among the vectors."""
-        return sum(resting_size(*group) for found in self.groups.values() for group in found)
+        self.n_blocks = 0  # how many rest
+        self.nbytes = 0  # of their dual variables; the sum is counted among the vectors
 
     def add(self, part: Part, size: int) -> None:
         """Add what a part has to the sums, of w's size."""
@@ -157,12 +149,16 @@ class Resting:
     def put(self, number: int, where: np.ndarray, duals: Arrays) -> None:
         """Let the blocks at some positions of a chunk rest; the sums are somebody else's."""
         self.groups.setdefault(number, []).append((where, duals))
+        self.n_blocks += len(where)
+        self.nbytes += resting_size(where, duals)
 
     def wake(self, number: int, part: Part) -> None:
         """Give the blocks of a chunk that rested their dual variables back."""
         found = self.groups.pop(number, [])
         for where, arrays in found:
             part.put(where, arrays)
+            self.n_blocks -= len(where)
+            self.nbytes -= resting_size(where, arrays)
         if found:
             self.subtract(part)
             if not self.groups:  # nor what rounding left of their sums
