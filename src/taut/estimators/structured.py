@@ -17,7 +17,7 @@ from taut.data.source import Source
 from taut.errors import InvalidData, InvalidType
 from taut.estimators.base import estimator
 from taut.estimators.online import Given, OnlineEstimator, Plan, takes_sources
-from taut.streamed import examples_for
+from taut.streamed import examples_for, labels_for
 
 
 @estimator
@@ -120,6 +120,7 @@ class StructuredSVM(OnlineEstimator, HasStructure):
     def _given(self, chunk: Chunk, labels: Any) -> Given:
         weight = chunk.sample_weight
         weight = np.ones(chunk.n_blocks) if weight is None else weight
+        labels = labels_for(self.structure, chunk, labels)
         return Given(examples_for(self.structure, chunk), labels, weight, {})
 
     def _joined(self, parts: Sequence[tuple[Given, Any]]) -> Any:
