@@ -332,3 +332,11 @@ def test_labels_that_some_blocks_do_not_have_are_refused_after_training(seed, rn
     )
     with pytest.raises(InvalidStructure, match=r"OneClassTooMany\.argmax of block"):
         model.set_params(check=False).fit(X, y)
+
+
+def test_estimators_take_slack_rescaled_compiled_structures(sequences):
+    X, y = sequences
+    model = StructuredSVM(SlackRescaled(Windows()), C=2.0, tol=1e-3, random_state=0).fit(X, y)
+    plain = StructuredSVM(SlackRescaled(PlainWindows()), C=2.0, tol=1e-3, random_state=0).fit(X, y)
+    assert_allclose(model.certificate_.primal, plain.certificate_.primal, rtol=2e-3)
+    assert model.predict(X) == plain.predict(X)

@@ -18,6 +18,7 @@ from taut.errors import InvalidData, InvalidType
 from taut.estimators.base import estimator
 from taut.estimators.online import Given, OnlineEstimator, Plan, takes_sources
 from taut.streamed import examples_for, labels_for
+from taut.structures.base import CompiledStructure
 
 
 @estimator
@@ -163,6 +164,8 @@ def _check_structure(structure: Any) -> None:
             f"structure = {structure.__name__} is a class: give an object, "
             f"{structure.__name__}(...)"
         )
+    if isinstance(structure, CompiledStructure):
+        return  # which refuses by itself to have no oracles, and may build them
     kind = "encode" if hasattr(structure, "encode") else "features"
     missing = [name for name in (kind, "loss", "argmax") if not hasattr(structure, name)]
     if missing:
