@@ -296,3 +296,12 @@ def test_targets_that_change_during_a_fit_change_nothing():
 
     still = model().fit(X, y).certificate_
     assert model(spoil).fit(X, y).certificate_.primal == still.primal
+
+
+def test_limit_far_from_what_rounding_hides_is_the_reason_to_stop():
+    rng = np.random.default_rng(0)
+    y = np.arange(150) % 3
+    X = 0.3 * np.eye(3)[y] @ rng.normal(size=(3, 13)) + rng.normal(size=(150, 13))
+    with pytest.warns(taut.errors.NotConverged, match="Stopped after max_iter=5 passes"):
+        model = taut.MulticlassSVM(C=1e9, max_iter=5, random_state=0).fit(X, y)
+    assert model.certificate_.status is taut.Status.MAX_ITER

@@ -5,7 +5,15 @@ import pytest
 from numpy.testing import assert_allclose
 
 from cases import long_if
-from taut import CompiledStructure, Problem, Structure, solve
+from taut import (
+    CompiledStructure,
+    Problem,
+    Structure,
+    StructuredSVM,
+    check_structure,
+    solve,
+)
+from taut.errors import InvalidStructure
 from taut.sampling import AllLabels, Random, Top
 from taut.solvers import DualCoordinate, MultiSample
 from taut.structures import Blocks, Listed, RowFeatures, SlackRescaled, part
@@ -236,3 +244,99 @@ def test_exact_steps_over_labels_of_the_block(rng):
     )
     assert ours.certificate.status.name == "CONVERGED"
     assert_allclose(ours.certificate.primal, plain.certificate.primal, rtol=3e-7)
+
+
+class TooManyWindows(Windows):
+    """Lists one window beyond the end of each sequence whose number is a multiple of `every`."""
+
+    every = 1
+
+    def listed(self, blocks):
+        rows, starts, _truth = blocks.data
+        own = np.split(rows, starts[1:-1])
+        for i in range(0, len(own), self.every):
+            end = own[i][:, 1].max()
+            own[i] = np.vstack([own[i], [(end - 1, end + 1)]])
+        return Listed.of_blocks(own)
+
+
+class OneClassTooMany(Allowed):
+    """Lists class 3 for some blocks that may not have it."""
+
+    exact_step = None
+
+    def listed(self, blocks):
+        own = [np.array(classes)[:, None] for classes in self.allowed]
+        for i in range(2, len(own), 4):
+            own[i] = np.vstack([own[i], [[3]]])
+        return Listed.of_blocks(own)
+
+
+class TooFewWindows(Windows):
+    def listed(self, blocks):
+        rows, starts, _truth = blocks.data
+        return Listed.of_blocks([own[:1] for own in np.split(rows, starts[1:-1])])
+
+
+class NoList(Windows):
+    def listed(self, blocks):
+        return [blocks.data[0]]
+
+
+class ShortList(Windows):
+    def listed(self, blocks):
+        return Listed.of_blocks([blocks.data[0]])
+
+
+FOREIGN = (
+    r"{0}\.argmax (on example|of block) \d+.* which is listed, has .*; argmax misses it, or the "
+    "list names a label that the example does not have"
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (TooManyWindows, FOREIGN.format("TooManyWindows")),
+        (
+            TooFewWindows,
+            r"TooFewWindows\.listed on example \d: \[.*\] is missing, which argmax ret",
+        ),
+        (NoList, r"NoList\.listed returns list: return taut\.structures\.Listed\.of_blocks\("),
+        (ShortList, r"ShortList\.listed has labels of 1 blocks, and there are 6: list those of"),
+    ],
+)
+def test_wrong_lists_are_refused_before_training(kind, message, sequences):
+    X, y = sequences
+    with pytest.raises(InvalidStructure, match=message):
+        check_structure(kind(), X, y)
+    with pytest.raises(InvalidStructure, match=message):
+        StructuredSVM(kind(), C=1.0, random_state=0).fit(X, y)
+
+
+def test_wrong_lists_are_refused_after_training(sequences):
+    structure = TooManyWindows()
+    structure.every = 5
+    model = StructuredSVM(structure, check=False, random_state=0)
+    with pytest.raises(InvalidStructure, match=FOREIGN.format("TooManyWindows")):
+        model.fit(*sequences)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_labels_that_some_blocks_do_not_have_are_refused_after_training(seed, rng):
+    allowed = [[0, 1, 2, 3] if i % 2 else [0, 1, 2] for i in range(100)]
+    y = np.array([rng.choice(own) for own in allowed])
+    X = np.eye(4)[y] + rng.normal(size=(100, 4))
+    model = StructuredSVM(
+        OneClassTooMany(allowed, 4), solver=MultiSample(3, Top()), tol=0.05, random_state=seed
+    )
+    with pytest.raises(InvalidStructure, match=r"OneClassTooMany\.argmax of block"):
+        model.set_params(check=False).fit(X, y)
+
+
+def test_estimators_take_slack_rescaled_compiled_structures(sequences):
+    X, y = sequences
+    model = StructuredSVM(SlackRescaled(Windows()), C=2.0, tol=1e-3, random_state=0).fit(X, y)
+    plain = StructuredSVM(SlackRescaled(PlainWindows()), C=2.0, tol=1e-3, random_state=0).fit(X, y)
+    assert_allclose(model.certificate_.primal, plain.certificate_.primal, rtol=2e-3)
+    assert model.predict(X) == plain.predict(X)

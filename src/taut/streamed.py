@@ -33,10 +33,28 @@ class BoundChunk(NamedTuple):
 
 
 def examples_for(structure: Structure | CompiledStructure, chunk: Chunk) -> Any:
-    """The X of a chunk in the form that a structure takes."""
+    """The X of a chunk in the form that a structure takes; a plain one takes a list."""
+    if not isinstance(structure, CompiledStructure):
+        return _one_by_one(chunk, chunk.X)
     if ability(structure, "takes_checked"):
         return chunk.examples
     return chunk.X if chunk.offsets is None else (chunk.X, chunk.offsets)
+
+
+def labels_for(structure: Structure | CompiledStructure, chunk: Chunk, y: Any) -> Any:
+    """Labels of the blocks of a chunk; a plain structure takes one item for each block."""
+    if isinstance(structure, CompiledStructure) or y is None or len(y) == chunk.n_blocks:
+        return y
+    return _one_by_one(chunk, y)
+
+
+def _one_by_one(chunk: Chunk, rows: Any) -> list[Any]:
+    """What a chunk has for each of its rows, as a list with an item for each block."""
+    if isinstance(rows, list):
+        return rows
+    if chunk.offsets is None:
+        return [rows[k] for k in range(chunk.n_blocks)]
+    return [rows[start:stop] for start, stop in itertools.pairwise(chunk.offsets.tolist())]
 
 
 class StreamedProblem(Problem):
@@ -177,7 +195,8 @@ class StreamedProblem(Problem):
         """A chunk with oracles and weights."""
         own = self.recode(chunk)
         X = examples_for(self.structure, own)
-        data = bind(self.structure, X, own.y, self.regularizer, self.room)
+        y = labels_for(self.structure, own, own.y)
+        data = bind(self.structure, X, y, self.regularizer, self.room)
         weight = np.ones(own.n_blocks) if own.sample_weight is None else own.sample_weight
         weight = self.C * weight
         check_block_weight(weight)

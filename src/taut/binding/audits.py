@@ -15,7 +15,6 @@ from taut.binding.kernels import (
     make_audit,
     make_features,
     make_hinges,
-    make_values,
 )
 from taut.binding.other_labels import (
     CLOSELY,
@@ -30,10 +29,15 @@ from taut.binding.witness import audited
 from taut.compiled.lanes import aligned_zeros
 from taut.errors import InvalidStructure
 from taut.spaces.labels import part
+from taut.structures._listed_laws import MISSED_OR_FOREIGN, in_words, make_values
 
 _AUDITED = 64  # blocks of which the argmax is looked at more closely, at least
 _OTHERS = 1024  # blocks whose truths are tried there
 _RIVALS = 32  # labels of each
+_LISTS = 256  # times that all listed labels of some block are tried, at least
+_MOST_LISTED = 1 << 15  # labels that are tried then, at most, unless a block has more
+_MOVES = 10.0, 0.0, 1.0, 0.1  # lengths of random moves away from w, relative to its own
+_TURNS = 16  # moves of w, each for some of the blocks
 _EXCESS = 1e-6  # relative excess of a label over the argmax that is no rounding
 
 
@@ -98,7 +102,51 @@ class Auditor:
                     self.refuse(i)
                 doubt = worse(doubt, Doubt.of(self.data.structure, i, rival.tolist(), above))
                 open_doubts += 1
+        if self.data.lists_labels:
+            self._hold_lists(w)
         return Findings.of(doubt, short, weight)
+
+    def _hold_lists(self, w: np.ndarray) -> None:
+        """Refuse lists with labels that the argmax does not know, at w and beside it.
+
+        Dual weight drives a label to where it ties with the argmax: a small move of w tells them
+        apart. Blocks take turns in the moves, so that many of them are looked at; few of them have
+        several turns.
+        """
+        blocks, listed = self.data.blocks, self.data.listed
+        if listed.rows.shape[1:] != (blocks.label_size,):
+            return
+        chosen = audited(self.data.n_blocks, self.rng, _LISTS, CLOSELY_SHARE)
+        chosen = np.tile(chosen, -(-_LISTS // len(chosen)))
+        sizes = (listed.starts[1:] - listed.starts[:-1])[listed.step * chosen]
+        chosen = chosen[: max(1, np.searchsorted(np.cumsum(sizes), _MOST_LISTED))]
+        labels, hinges = np.zeros_like(blocks.truth), np.empty(self.data.n_blocks)
+        work = aligned_zeros(blocks.work_size, w.dtype)
+        for turn, tried in enumerate(np.array_split(chosen, _TURNS)):
+            point = self._beside(w, _MOVES[turn % len(_MOVES)])
+            for i in tried.tolist():
+                self.data.own_kernel(make_hinges)(
+                    self.data.own_space, blocks.data, blocks.offsets, point, work, i, i + 1,
+                    blocks.truth, 1.0, labels, hinges,
+                )  # fmt: skip
+                found, own = labels[slice(*blocks.offsets[i : i + 2])], listed.own(i)
+                values = self._values(i, point, np.vstack([found, own]))
+                slack = _EXCESS * (1.0 + abs(values[0]) + np.abs(values))
+                wrong = np.flatnonzero((values > values[0] + slack) | (values == -np.inf))
+                if len(wrong) and np.isfinite(values[0]):
+                    raise InvalidStructure(
+                        f"{type(self.data.structure).__name__}.argmax of block {i} returns "
+                        f"{found.tolist()}, whose score + loss is {values[0]:.9g}, while "
+                        f"{own[wrong[0] - 1].tolist()}, which is listed, has "
+                        f"{in_words(values[wrong[0]])}; {MISSED_OR_FOREIGN}"
+                    )
+
+    def _beside(self, w: np.ndarray, length: float) -> np.ndarray:
+        """Weights at a distance from w in a random direction, within their bounds."""
+        v = self.data.unpad(w)
+        step = self.rng.normal(size=len(v))
+        v = v + length * (np.linalg.norm(v) / np.linalg.norm(step)) * step
+        return self.data.pad(np.where(self.data.prior.bounded, np.maximum(v, 0.0), v))
 
     def _others(self, chosen: list[int], labels: np.ndarray) -> dict[int, np.ndarray]:
         """Truths of some blocks and labels of the chosen ones, each once, by their size."""

@@ -34,6 +34,7 @@ from taut.spaces.regularizer import FEW_LABELS, Prior, Regularizer, gram_sizes
 from taut.spaces.scaled import through_scaling
 from taut.spaces.scaling import ScaledSpace
 from taut.storage.checksum import arrays_in
+from taut.structures._listed_laws import labels_of
 from taut.structures.abilities import is_users
 from taut.structures.base import Blocks, CompiledStructure, Operations
 
@@ -135,7 +136,7 @@ class CompiledData(CompiledAbilities):
     @functools.cached_property
     def listed(self) -> Listed:
         """All labels of each block, where the structure lists them."""
-        return self.structure.listed(self.blocks)
+        return labels_of(self.structure, self.blocks)
 
     def product_room(self, dtype: Any, space: tuple, lifts: bool | None = None) -> ProductRoom:
         """Room for inner products of labels in a space where weights are not bounded."""

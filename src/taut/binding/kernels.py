@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from taut.spaces.labels import Checked, adding_of, products_of, score_of
+from taut.spaces.labels import adding_of, products_of, score_of
 
 _DOUBT = 1e-6  # relative difference of values that must be equal, beyond which one is wrong
 
@@ -96,19 +96,6 @@ def make_audit(operations):
                     doubts[0] = i + 1
 
     return audit
-
-
-def make_values(operations):
-    """Scores with losses of what need be no label of the block."""
-    pull, parts, loss_of = operations.pull, operations.parts, operations.loss
-
-    def values(space, data, i, w, work, labels, out):
-        """out[q] = score + loss of each label of block i; NaN for what cannot be one."""
-        pull(space, i, w, work)
-        for q in range(labels.shape[0]):
-            out[q] = parts(data, i, labels[q], Checked(work)) + loss_of(data, i, labels[q])
-
-    return values
 
 
 def make_features(operations):

@@ -40,7 +40,8 @@ def _examples(data: CompiledData | PythonData, rng: np.random.Generator) -> Iter
     for i in blocks.tolist():
         example: Example
         if isinstance(data, CompiledData):
-            example = CompiledExample(data.structure, i, data.blocks, None)
+            listed = data.listed if data.structure.lists_labels else None
+            example = CompiledExample(data.structure, i, data.blocks, None, listed=listed)
         else:
             some = _some(data.structure, rng)
             x, truth = data.X[i], data.truth[i]

@@ -17,7 +17,8 @@ from taut.data.source import Source
 from taut.errors import InvalidData, InvalidType
 from taut.estimators.base import estimator
 from taut.estimators.online import Given, OnlineEstimator, Plan, takes_sources
-from taut.streamed import examples_for
+from taut.streamed import examples_for, labels_for
+from taut.structures.base import CompiledStructure
 
 
 @estimator
@@ -120,6 +121,7 @@ class StructuredSVM(OnlineEstimator, HasStructure):
     def _given(self, chunk: Chunk, labels: Any) -> Given:
         weight = chunk.sample_weight
         weight = np.ones(chunk.n_blocks) if weight is None else weight
+        labels = labels_for(self.structure, chunk, labels)
         return Given(examples_for(self.structure, chunk), labels, weight, {})
 
     def _joined(self, parts: Sequence[tuple[Given, Any]]) -> Any:
@@ -162,6 +164,8 @@ def _check_structure(structure: Any) -> None:
             f"structure = {structure.__name__} is a class: give an object, "
             f"{structure.__name__}(...)"
         )
+    if isinstance(structure, CompiledStructure):
+        return  # which refuses by itself to have no oracles, and may build them
     kind = "encode" if hasattr(structure, "encode") else "features"
     missing = [name for name in (kind, "loss", "argmax") if not hasattr(structure, name)]
     if missing:

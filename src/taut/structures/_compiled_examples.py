@@ -9,10 +9,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from taut.compiled.jit import specialise
+from taut.compiled.label_rows import Listed
 from taut.errors import InvalidData
 from taut.spaces.features import OwnFeatures
 from taut.spaces.labels import Extent, ProductRoom, Scatter, products_of, score_of
 from taut.structures._examples import PRECISION, Candidates, Example, Guarded
+from taut.structures._listed_laws import check_listed
 from taut.structures._map_laws import check_map, pulled, push, written_by_pull
 from taut.structures._mean_laws import check_means
 from taut.structures._sample_laws import check_sample
@@ -81,7 +83,7 @@ class CompiledExample(Example):
 
     For a thorough test `digests` are those of the data, by names of arrays: whether they change is
     looked at then, and inner products. `blank` are the same blocks encoded without truths, which
-    `complete` sees.
+    `complete` sees. `listed` are all labels of all blocks, where the structure lists them.
     """
 
     features_name = "parts"
@@ -96,11 +98,13 @@ class CompiledExample(Example):
         candidates: Candidates | None,
         digests: dict[str, str] | None = None,
         blank: Blocks | None = None,
+        listed: Listed | None = None,
     ) -> None:
         start, stop = blocks.offsets[i : i + 2]
         super().__init__(structure, i, blocks.truth[start:stop], candidates)
         self.blocks = blocks
         self.digests = digests
+        self.listed = listed
         self.map = blocks.features
         self.space = self.map.view(blocks.data)
         self.operations = Operations(*structure.oracles, *self.map.functions(structure))
@@ -141,10 +145,16 @@ class CompiledExample(Example):
         labels = np.unique(labels, axis=0)
         self.labels = [self.truth, *labels[(labels != self.truth).any(axis=1)]]
 
+    @property
+    def lists_by_block(self) -> bool:
+        """Whether the labels are those of `listed`, rather than `all_labels`."""
+        return type(self.structure).listed is not CompiledStructure.listed
+
     def all_labels(self) -> np.ndarray:
         """Those of the structure, tested for their form."""
-        if type(self.structure).listed is not CompiledStructure.listed:
-            labels = self.structure.listed(self.blocks).own(self.i)
+        if self.lists_by_block:
+            assert self.listed is not None
+            labels = self.listed.own(self.i)
         else:
             labels = np.asarray(self.structure.all_labels)
         if labels.dtype != np.int32 or labels.shape[1:] != self.truth.shape:
@@ -281,6 +291,8 @@ class CompiledExample(Example):
             statistics.array[:] = 0.0
             for w in weights:
                 check_exact_step(self, w, statistics, rng)
+        if self.listed is not None:
+            check_listed(self, weights)
         if self.structure.expect is not None:
             check_means(self, some, weights, rng)
         if self.operations.sample is not None:

@@ -104,6 +104,8 @@ class Example(ABC):
     ) -> None:
         """Laws of one kind of structure only; scores and sizes are those of `labels`."""
 
+    #: All labels of all blocks, where a compiled structure lists them.
+    listed: Any = None
     #: Random weights under which the oracle is asked for candidates, when nobody enumerates them.
     searches: int = 50
     #: Labels that are listed, beyond which it is not tested whether all are.

@@ -33,8 +33,10 @@ class PlainExample(Example):
         self.before = copy.deepcopy((x, truth)) if watched else (x, truth)
 
     def enumerate_labels(self, n_features, rng):
+        listed = ability(self.structure, "labels")
+        if listed is not None:
+            self._check_truth(list(listed(self.x)))
         if self.candidates is None:
-            listed = ability(self.structure, "labels")
             found = self.found(n_features, rng) if listed is None else listed(self.x)
             self.labels = [self.truth, *found]
         elif callable(self.candidates):
@@ -43,6 +45,15 @@ class PlainExample(Example):
             raise InvalidData(
                 f"candidates is of type {type(self.candidates).__name__}: for a plain structure "
                 "give a function that returns the labels of an x"
+            )
+
+    def _check_truth(self, listed: list[Any]) -> None:
+        """The truth is a label, where labels are listed."""
+        if not any(same(self.truth, label) for label in listed):
+            self.fail(
+                "labels",
+                f"the truth {self.truth!r} of example {self.i} is not among labels(x)",
+                "list it, in the form in which y gives it",
             )
 
     def features(self, label):
@@ -54,6 +65,8 @@ class PlainExample(Example):
     def argmax(self, w, with_loss):
         truth = (self.truth,) if with_loss else ()
         label, error = bounded_argmax(self.structure, self.x, w, *truth)
+        if label is None:
+            self.fail("argmax", "it returns None", "return a label")
         return label, None, error
 
     def complete(self, w):

@@ -9,6 +9,7 @@ import numpy as np
 
 from taut.structures._compiled_examples import CompiledExample, digests_of
 from taut.structures._examples import PRECISION, Candidates, Example
+from taut.structures._listed_laws import labels_of
 from taut.structures._plain_examples import PlainExample
 from taut.structures._signatures import check_signatures
 from taut.structures.abilities import ability
@@ -116,8 +117,9 @@ def _examples(
         blocks = structure.encode(X, y)
         digests = dict(digests_of(blocks.data))
         blank = None if structure.oracles.complete is None else structure.encode(X)
+        listed = labels_of(structure, blocks) if structure.lists_labels else None
         for i in _spread(n_examples, blocks.n_blocks):
-            yield CompiledExample(structure, i, blocks, candidates, digests, blank)
+            yield CompiledExample(structure, i, blocks, candidates, digests, blank, listed)
     else:
         # A data frame is indexed by name.
         X, y = (part.to_numpy() if hasattr(part, "to_numpy") else part for part in (X, y))
@@ -218,7 +220,9 @@ def _check_argmax(
             "bounded_argmax" if error else "argmax",
             f"{how} it returns {example.name(label)}, whose {what} is {value:.9g}{within}, while "
             f"{example.name(example.labels[best])} has {values[best]:.9g}",
-            f"return the label of highest {what}" + (", or a larger error" if error else ""),
+            f"return the label of highest {what}"
+            + (", or a larger error" if error else "")
+            + (", or list labels that the example has" if example.listed is not None else ""),
         )
     if claimed is not None and not abs(claimed - value) <= slack:
         example.fail(

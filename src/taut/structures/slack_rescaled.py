@@ -24,6 +24,7 @@ from taut.compiled.label_rows import Listed, listed_labels
 from taut.errors import InvalidStructure
 from taut.spaces.labels import Gather, Times
 from taut.spaces.linear import OwnMap
+from taut.structures._listed_laws import labels_of
 from taut.structures.abilities import ability, loss_of
 from taut.structures.base import Blocks, CompiledStructure, Oracles, Structure
 
@@ -158,7 +159,7 @@ class RescaledCompiled(SlackRescaled, CompiledStructure):
         """The blocks of the structure, with all labels."""
         blocks = self.structure.encode(X, y)
         sizes = np.diff(blocks.offsets)
-        listed = self.structure.listed(blocks)
+        listed = labels_of(self.structure, blocks)
         if listed.rows.shape[1:] != (sizes[0],) or (sizes != sizes[0]).any():
             raise InvalidStructure(
                 f"{type(self.structure).__name__}.all_labels has shape {listed.rows.shape}, the "

@@ -171,7 +171,8 @@ class Run:
                 status = Status.READ_ONCE if status is Status.MAX_ITER else status
             elif status not in (Status.CONVERGED, Status.STALLED):
                 self.verify()
-                hopeless = self.relative_rounding > max(self.tol, tuning.PRECISION)
+                least = tuning.IN_THE_WAY * relative(self.best_primal, self.best_dual)
+                hopeless = self.relative_rounding > max(self.tol, tuning.PRECISION, least)
                 stalled = hopeless and status in _LIMITS
                 status = self.verdict() or (Status.STALLED if stalled else status)
             if self.problem.repeatable:

@@ -35,6 +35,8 @@ NEAR = 1.1
 
 #: Relative gaps above this are never blamed on floating-point numbers. Chosen by hand.
 PRECISION = 1e-9
+#: Share of a gap that rounding has at least where it is in the way. Chosen by hand.
+IN_THE_WAY = 0.01
 #: Relative excess of the dual over the primal that is no proof of a fault. Chosen by hand.
 CROSSING = 1e-10
 #: What a verification must leave of the gap to count as a gain. Chosen by hand.
