@@ -135,7 +135,7 @@ class KeptDual(PlaneDual):
         """
         planes, size = duals.planes.packed(blocks), data.size
         found: Vectors = []
-        chosen = []
+        chosen: list[int] = []
         for k, vectors in enumerate(cls._vectors(duals, planes, blocks)):
             if k >= _TRIED and not chosen:
                 return None
