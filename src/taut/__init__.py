@@ -109,7 +109,7 @@ __all__ = [
 ]
 
 
-_SUBMODULES = ("data", "errors", "metrics", "sampling", "solvers", "structures")
+_SUBMODULES = ("data", "errors", "kernels", "metrics", "sampling", "solvers", "structures")
 
 
 def __getattr__(name: str) -> Any:

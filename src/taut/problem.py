@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Generator
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -127,8 +127,9 @@ class Problem:
     1.0
     """
 
-    #: How blocks are had: as a "whole", in memory, or in "chunks", as they are read.
-    comes_as: ClassVar[str] = "whole"
+    #: How blocks are had: as a "whole", in memory; in "chunks", as they are read; or by "rows" of
+    #: a kernel matrix, as they are computed.
+    comes_as: str = "whole"
     #: Parts that blocks come in, 0 while it is not known; whether they can come in any order; and
     #: whether more may come later, and none again.
     n_parts: int = 1
@@ -159,6 +160,7 @@ class Problem:
         self.regularizer = regularizer
         self.space = space
         self.data = bind(structure, X, self.y, regularizer, space=space)
+        self.comes_as = self.data.comes_as
         self.quadratic: Quadratic = self.data.quadratic
         self.n_jobs = n_jobs
         self.sample_weight = check_sample_weight(sample_weight, self.n_blocks)
@@ -260,6 +262,7 @@ class Problem:
         By one oracle call per block. The rounding is also that of the sums that the dual vector
         consists of, as long as that is near to v: both add up the same C_i psi_i.
         """
+        self.data.settle(v)
         value = magnitude = self.quadratic.value(v)
         n = 0
         for data, weight in self.bound():

@@ -22,7 +22,11 @@ from taut.training.checkpoint import Checkpoint, CheckpointFile, Fingerprint
 from taut.training.loop import DIGEST, Callback, Run
 
 #: What is used where nobody says what, by how blocks are had.
-DEFAULT_SOLVERS: dict[str, type[Solver]] = {"whole": DualCoordinate, "chunks": OnlineCache}
+DEFAULT_SOLVERS: dict[str, type[Solver]] = {
+    "whole": DualCoordinate,
+    "rows": DualCoordinate,
+    "chunks": OnlineCache,
+}
 
 
 def solve(

@@ -98,6 +98,9 @@ class CompiledData(CompiledAbilities):
         self.dtype = features.dtype
         self.pad = features.pad
         self.unpad = features.unpad
+        self.settle = features.settle
+        self.is_point = features.is_point
+        self.comes_as = features.comes_as
         self.lifts = features.lifts and self.prior.trivial
         self.own_space = features.view(blocks.data)
         self.quadratic = features.quadratic(self.prior)
@@ -261,7 +264,8 @@ class CompiledData(CompiledAbilities):
         if self._lengths is None:
             lengths = self.structure.lengths(self.blocks)
             self._lengths = self._measured_lengths(weights) if lengths is None else lengths
-        length = float(np.sqrt(weights @ self.quadratic.covector(weights)))
+        # By inner products rounding may leave less than 0.
+        length = float(np.sqrt(max(weights @ self.quadratic.covector(weights), 0.0)))
         return value, 2.0 * length * float(weight @ self._lengths)
 
     def _hinge_sum(self, v: np.ndarray, weight: np.ndarray, n_jobs: int) -> float:

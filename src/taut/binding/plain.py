@@ -84,6 +84,17 @@ class PythonData(PlainAbilities):
 
     unpad = pad
 
+    comes_as = "whole"
+
+    @staticmethod
+    def is_point(w: np.ndarray) -> bool:
+        """Any vector is one."""
+        return True
+
+    @staticmethod
+    def settle(w: np.ndarray) -> None:
+        """Nothing: a point is its weights."""
+
     def take(self, which: np.ndarray) -> None:
         """Nothing: examples are bound again."""
 

@@ -13,7 +13,8 @@ from taut.compiled.jit import helper
 from taut.compiled.lanes import aligned_zeros
 from taut.duals.planes import N_PLANES, PlaneArrays, Planes
 from taut.duals.threads import Worker, alone, collect, together
-from taut.spaces.labels import products_of
+from taut.errors import MissingOracle
+from taut.spaces.labels import products_of, score_of
 
 Arrays = dict[str, np.ndarray]
 _WORTHWHILE = 64  # visits per thread, below which one thread is faster
@@ -45,6 +46,25 @@ def gram_filling_of(operations):
                 gram[q, added] = arena.row[q]
 
     return helper(fill_gram)
+
+
+def looking_of(operations):
+    """A function that returns C_i hinge_i - sum_q coef[q] violation_i(labels[q]) at w."""
+    pull, argmax, loss = operations.pull, operations.argmax, operations.loss
+    score = score_of(operations)
+
+    def look(space, data, i, own, labels, coef, weight, w, work, label):
+        pull(space, i, w, work)
+        base = score(data, i, work, own)
+        mean = 0.0
+        for q in range(coef.shape[0]):
+            if coef[q] > 0.0:
+                violation = loss(data, i, labels[q]) - base + score(data, i, work, labels[q])
+                mean += coef[q] * violation
+        hinge = max(argmax(data, i, work, 1.0, label[: own.shape[0]]) - base, 0.0)
+        return weight * hinge - mean
+
+    return helper(look)
 
 
 class BlockDual(ABC):
@@ -120,6 +140,10 @@ class BlockDual(ABC):
         sums: np.ndarray,
     ) -> np.ndarray:
         """The visits of one thread; the blocks that it could not visit for lack of space."""
+
+    def look(self, w: np.ndarray, gap: np.ndarray) -> None:
+        """gap[i] = the duality gap of block i at w, by one oracle call each; nothing moves."""
+        raise MissingOracle(f"{type(self).__name__} moves whenever it looks at blocks")
 
     def make_space(self) -> None:
         """Find more space for the dual variables; no visit is under way."""

@@ -9,7 +9,7 @@ import numpy as np
 from taut.binding import CompiledData
 from taut.compiled.label_rows import Listed, listed_labels
 from taut.compiled.lanes import prefetch
-from taut.duals.base import BlockDual
+from taut.duals.base import BlockDual, looking_of
 from taut.duals.threads import exchange, pushing_of
 from taut.spaces.labels import Lifted, Scatter, adding_of
 from taut.storage.stored import Stored, check, check_totals
@@ -50,6 +50,19 @@ def _exact_pass(operations):
             begin = end
 
     return exact_pass
+
+
+def _gaps(operations):
+    look = looking_of(operations)
+
+    def gaps(space, data, listed, offsets, truth, weight, alpha, w, work, label, out):
+        """out[i] = the gap of block i."""
+        for i in range(out.shape[0]):
+            own, labels = truth[offsets[i] : offsets[i + 1]], listed_labels(listed, i)
+            coef = alpha[i, : labels.shape[0]]
+            out[i] = look(space, data, i, own, labels, coef, weight[i], w, work, label)
+
+    return gaps
 
 
 def _exact_sums(operations):
@@ -133,6 +146,13 @@ class EnumeratedDual(BlockDual):
         self.alpha = np.zeros((data.n_blocks, self.listed.most))
         self.truth_place = find_truths(self.listed, data.blocks)
         self._give_truths(self.weight)
+
+    def look(self, w, gap):
+        blocks, arena = self.data.blocks, self.arenas[0]
+        self.data.kernel(_gaps)(
+            self.spaces[0], blocks.data, self.listed, blocks.offsets, blocks.truth, self.weight,
+            self.alpha, w, arena.work, arena.found, gap,
+        )  # fmt: skip
 
     def _give_truths(self, amount: np.ndarray) -> None:
         """Add to the weights of the truths, where they are among the labels: U stays."""

@@ -11,7 +11,7 @@ from taut.compiled.jit import around, helper
 from taut.compiled.label_rows import is_among
 from taut.compiled.lanes import aligned_zeros, unit_of
 from taut.data.arrays import ranges
-from taut.duals.base import PlaneDual, gram_filling_of, select
+from taut.duals.base import PlaneDual, gram_filling_of, looking_of, select
 from taut.duals.planes import (
     CAPACITY,
     N_PLANES,
@@ -136,6 +136,20 @@ def _plane_vector(operations):
     return plane_vector
 
 
+def _plane_gaps(operations):
+    look = looking_of(operations)
+
+    def plane_gaps(space, data, offsets, truth, weight, planes, w, work, label, out):
+        """out[i] = the gap of block i."""
+        for i in range(out.shape[0]):
+            own, labels = truth[offsets[i] : offsets[i + 1]], labels_of(planes, i)
+            start = planes.places[i, SLOT]
+            coef = planes.coef[start + 1 : start + planes.places[i, N_PLANES]]
+            out[i] = look(space, data, i, own, labels[1:], coef, weight[i], w, work, label)
+
+    return plane_gaps
+
+
 def _plane_losses(operations):
     loss_of = operations.loss
 
@@ -203,6 +217,13 @@ class LabelledDual(PlaneDual):
         if progress[1]:
             self.data.doubt_argmax(progress[1] - 1)
         return order[progress[0] :]
+
+    def look(self, w, gap):
+        blocks, arena = self.data.blocks, self.arenas[0]
+        self.data.kernel(_plane_gaps)(
+            self.spaces[0], blocks.data, blocks.offsets, blocks.truth, self.weight,
+            self.planes.arrays, w, arena.work, arena.found, gap,
+        )  # fmt: skip
 
     def make_space(self):
         if 2 * self.planes.arrays.places[:, CAPACITY].max() > len(self.arenas[0].row):

@@ -15,6 +15,7 @@ from taut.engines.base import Engine
 from taut.engines.chunks import Chunks
 from taut.engines.part import Ascent
 from taut.engines.serial import Serial
+from taut.engines.working import WorkingSets
 from taut.problem import Problem
 
 __all__ = ["engine_of"]
@@ -22,6 +23,7 @@ __all__ = ["engine_of"]
 _ENGINES: dict[str, Callable[[Any, Ascent, np.random.Generator], Engine]] = {
     "whole": Serial,
     "chunks": Chunks,
+    "rows": WorkingSets,
 }
 
 

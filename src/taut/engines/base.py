@@ -118,6 +118,7 @@ class Engine(DualState):
         U[:] = 0.0
         for part in self.parts:
             part.sum_up(U)
+        self.problem.data.settle(U)
 
     def curvature(self) -> float:
         """Mean of C_i |psi_i|^2 over the blocks in memory."""

@@ -115,6 +115,20 @@ class PassReport:
 State = TypeVar("State", bound=DualState)
 
 
+#: What a solver says of data that come in a way that it does not take.
+_LACKS = {
+    "whole": "reads data chunk by chunk, and these are in memory: use solver='dual_coordinate'",
+    "chunks": (
+        "needs all data in memory, and these are read part by part: use solver='online_cache', or "
+        "load them if they fit"
+    ),
+    "rows": (
+        "needs the whole kernel matrix, and its rows are computed as they are asked for: use "
+        "solver='dual_coordinate', or give `whole` for as many rows as there are"
+    ),
+}
+
+
 class Solver(ABC, Generic[State]):
     """A way to optimise.
 
@@ -138,10 +152,7 @@ class Solver(ABC, Generic[State]):
     def check(self, problem: Problem) -> None:
         """Refuse a problem whose data come in a way that this solver does not take."""
         if problem.comes_as not in self.takes:
-            raise InvalidData(
-                f"{self.name} needs all data in memory, and these are read part by part: use "
-                "solver='online_cache', or load them if they fit"
-            )
+            raise InvalidData(f"{self.name} {_LACKS[problem.comes_as]}")
 
     @abstractmethod
     def init(self, problem: Problem, rng: np.random.Generator) -> State:

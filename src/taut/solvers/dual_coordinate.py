@@ -62,6 +62,7 @@ class DualCoordinate(BlockAscent):
     """
 
     name: ClassVar[str] = "dual_coordinate"
+    takes: ClassVar[tuple[str, ...]] = ("whole", "rows")
 
     max_steps: int = 6
     cached_passes: int = 1

@@ -34,7 +34,7 @@ def worth_overlaps(size: int, *places: np.ndarray) -> bool:
     return bool(count <= _WORTHWHILE * size)
 
 
-def _counted(places: np.ndarray) -> np.ndarray:
+def counted(places: np.ndarray) -> np.ndarray:
     """Places, and where the inner products of each block's rows begin."""
     sizes = (places[:, 1] - places[:, 0]) ** 2
     return np.column_stack([places, np.cumsum(sizes) - sizes])
@@ -49,6 +49,7 @@ class Features(ABC):
     dtype: type  # of w and of potentials while training; certificates are always of float64
     reads: int  # how many numbers of w a visit reads, on average
     lifts: bool = False  # whether the inner products of a block's rows are known
+    comes_as: str = "whole"  # see `taut.Problem`
 
     # Of features that are made of rows alone, which structures of rows go by:
     norms: np.ndarray  # the squared length of each row's features, that of a bias with it
@@ -79,6 +80,13 @@ class Features(ABC):
     def quadratic(self, prior: Any) -> Quadratic:
         """The regulariser of points."""
         return prior.quadratic(self.pad)
+
+    def is_point(self, w: np.ndarray) -> bool:
+        """Whether a vector of this size has nothing beside what its coordinates say."""
+        return bool((self.pad(self.unpad(w)) == w).all())
+
+    def settle(self, w: np.ndarray) -> None:
+        """Compute afresh what a point has besides its coordinates, before bounds are read off."""
 
     def pad(self, w: np.ndarray) -> np.ndarray:
         """The weights in the form that compiled code sees."""
@@ -248,7 +256,7 @@ class RowFeatures(Features):
         self.n_potentials = int(lengths.max()) * self.stride + tail_size
         self.reads = self.stride * rows[0].size // max(len(places), 1) + tail_size
         common = (
-            rows, bias, self.stride, _counted(places),
+            rows, bias, self.stride, counted(places),
             np.empty(0) if overlaps is None else overlaps, self.n_rows * self.stride, tail_size,
         )  # fmt: skip
         if tail_rows is not None:
@@ -256,7 +264,7 @@ class RowFeatures(Features):
             sizes = lengths * self.stride + (ends[:, 1] - ends[:, 0]) * self.tail_stride
             self.n_potentials = int(sizes.max())
             self._view = RowsAndTailRows(
-                *common, more, self.tail_stride, _counted(ends),
+                *common, more, self.tail_stride, counted(ends),
                 inner_products(more, ends) if self.lifts else np.empty(0),
             )  # fmt: skip
         elif many:
@@ -328,13 +336,16 @@ class RowFeatures(Features):
     def _shares(self, w: np.ndarray, padded: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
         """Rows and tail: the weights, and where they are among the padded ones."""
         end, padded_end = self.n_rows * self.columns, self.n_rows * self.stride
-        tail = padded[padded_end : padded_end + self.tail[0] * self.tail_stride]
         return [
             (w[:end].reshape((-1, self.columns), order=self._order),
              padded[:padded_end].reshape(-1, self.stride)[:, : self.columns]),
-            (w[end:].reshape(-1, self.tail[1]),
-             tail.reshape(-1, self.tail_stride)[:, : self.tail[1]]),
+            self.tail_shares(w[end:], padded[padded_end:]),
         ]  # fmt: skip
+
+    def tail_shares(self, w: np.ndarray, padded: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The tail alone: the weights, and where they are among the padded ones."""
+        tail = padded[: self.tail[0] * self.tail_stride].reshape(-1, self.tail_stride)
+        return w.reshape(-1, self.tail[1]), tail[:, : self.tail[1]]
 
     def pad(self, w: np.ndarray) -> np.ndarray:
         """Each row and each row of the tail padded to whole registers."""

@@ -1,0 +1,176 @@
+"""Sums, products and multiples of kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from taut.data.arrays import Matrix
+from taut.kernels.base import Kernel, KernelRows, check_positive
+
+
+class _CombinedRows(KernelRows):
+    """Rows as each of several kernels reads them."""
+
+    def __init__(self, combined: _Combined, each: list[KernelRows]) -> None:
+        self.combined = combined
+        self.each = each
+        self.n = each[0].n
+        self.dtype = each[0].dtype
+
+    def block(self, own, other, others, out):
+        """One after the other, by a second block."""
+        assert isinstance(other, _CombinedRows)
+        self.each[0].block(own, other.each[0], others, out)
+        second = np.empty_like(out)
+        for mine, theirs in zip(self.each[1:], other.each[1:], strict=True):
+            mine.block(own, theirs, others, second)
+            self.combined.join(out, second, out=out)
+
+    def diagonal(self):
+        """Joined in the same way."""
+        out = self.each[0].diagonal()
+        for rows in self.each[1:]:
+            out = self.combined.join(out, rows.diagonal())
+        return out
+
+    def take(self, rows):
+        """Of each."""
+        return _CombinedRows(self.combined, [each.take(rows) for each in self.each])
+
+    @property
+    def nbytes(self):
+        """Of all."""
+        return sum(each.nbytes for each in self.each)
+
+
+class _Combined(Kernel):
+    """Several kernels of the same rows."""
+
+    join: Any
+
+    def __init__(self, *kernels: Kernel) -> None:
+        # What is already of this kind is not nested.
+        same = [k.kernels if type(k) is type(self) else (k,) for k in kernels]
+        self.kernels: tuple[Kernel, ...] = tuple(kernel for group in same for kernel in group)
+
+    @property
+    def definite(self) -> bool | None:  # type: ignore[override]
+        """Where all are."""
+        return True if all(kernel.definite for kernel in self.kernels) else None
+
+    def resolved(self, X: Matrix) -> Kernel:
+        """Each."""
+        return type(self)(*(kernel.resolved(X) for kernel in self.kernels))
+
+    def check_rows(self, X, like=None):
+        """By each."""
+        own = like.each if isinstance(like, _CombinedRows) else [None] * len(self.kernels)
+        for kernel, rows in zip(self.kernels, own, strict=True):
+            kernel.check_rows(X, rows)
+
+    def prepared(self, X, dtype, like=None):
+        """For each."""
+        own = like.each if isinstance(like, _CombinedRows) else [None] * len(self.kernels)
+        pairs = zip(self.kernels, own, strict=True)
+        return _CombinedRows(self, [kernel.prepared(X, dtype, rows) for kernel, rows in pairs])
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(repr, self.kernels))})"
+
+
+class Sum(_Combined):
+    """k(x, z) = k_1(x, z) + k_2(x, z) + ..., written ``k_1 + k_2``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taut.kernels import Linear, Sum
+    >>> Sum(Linear(), Linear())(np.array([[3.0]]))
+    array([[18.]])
+    """
+
+    join = staticmethod(np.add)
+
+
+class Product(_Combined):
+    """k(x, z) = k_1(x, z) k_2(x, z) ..., written ``k_1 * k_2``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taut.kernels import Linear, Product
+    >>> Product(Linear(), Linear())(np.array([[3.0]]))
+    array([[81.]])
+    """
+
+    join = staticmethod(np.multiply)
+
+
+class _MultipleRows(KernelRows):
+    """Rows of a kernel, and the factor."""
+
+    def __init__(self, rows: KernelRows, factor: float) -> None:
+        self.rows = rows
+        self.factor = factor
+        self.n = rows.n
+        self.dtype = rows.dtype
+
+    def block(self, own, other, others, out):
+        """Times the factor."""
+        assert isinstance(other, _MultipleRows)
+        self.rows.block(own, other.rows, others, out)
+        out *= out.dtype.type(self.factor)
+
+    def diagonal(self):
+        """Times the factor."""
+        return self.factor * self.rows.diagonal()
+
+    def take(self, rows):
+        """With the same factor."""
+        return _MultipleRows(self.rows.take(rows), self.factor)
+
+    @property
+    def nbytes(self):
+        """Of the rows."""
+        return self.rows.nbytes
+
+
+class Multiple(Kernel):
+    """A positive number times a kernel, written ``2.0 * kernel``.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    factor : float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taut.kernels import Linear
+    >>> (2.0 * Linear())(np.array([[3.0]]))
+    array([[18.]])
+    """
+
+    def __init__(self, kernel: Kernel, factor: float) -> None:
+        self.kernel = kernel
+        self.factor = check_positive("the factor of a kernel", factor)
+
+    @property
+    def definite(self) -> bool | None:  # type: ignore[override]
+        """As the kernel."""
+        return self.kernel.definite
+
+    def resolved(self, X: Matrix) -> Kernel:
+        """Of the kernel."""
+        return Multiple(self.kernel.resolved(X), self.factor)
+
+    def check_rows(self, X, like=None):
+        """By the kernel."""
+        self.kernel.check_rows(X, like.rows if isinstance(like, _MultipleRows) else None)
+
+    def prepared(self, X, dtype, like=None):
+        """For the kernel."""
+        own = like.rows if isinstance(like, _MultipleRows) else None
+        return _MultipleRows(self.kernel.prepared(X, dtype, own), self.factor)

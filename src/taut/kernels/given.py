@@ -1,0 +1,193 @@
+"""Kernels that the user computes: a matrix, or a function of two blocks of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from taut.data.arrays import Matrix
+from taut.errors import InvalidData, InvalidStructure, InvalidType
+from taut.kernels.base import EVERY, Kernel, KernelRows, Places, nbytes_of
+
+_SYMMETRY = 1e-6  # relative to the largest number
+
+
+class PrecomputedRows(KernelRows):
+    """Rows of a matrix, of which some columns belong to the rows that they are compared with."""
+
+    def __init__(self, matrix: np.ndarray, columns: np.ndarray, diagonal: np.ndarray) -> None:
+        self.matrix = matrix
+        self.columns = columns
+        self._diagonal = diagonal
+        self.n = len(matrix)
+        self.dtype = matrix.dtype
+
+    def block(self, own, other, others, out):
+        """Looked up."""
+        assert isinstance(other, PrecomputedRows)
+        rows = np.arange(self.n)[own]
+        out[:] = self.matrix[np.ix_(rows, other.columns[others])]
+
+    def diagonal(self):
+        """Looked up."""
+        return self._diagonal
+
+    def take(self, rows):
+        """The same rows, and their columns."""
+        return PrecomputedRows(self.matrix[rows], self.columns[rows], self._diagonal[rows])
+
+    @property
+    def nbytes(self):
+        """Of the matrix."""
+        return self.matrix.nbytes
+
+
+class Precomputed(Kernel):
+    """X is the matrix of the kernel: of all training rows with each other, symmetric.
+
+    For prediction, X has a row for each new example and a column for each training row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taut.kernels import Precomputed
+    >>> Precomputed()(np.array([[2.0, 1.0], [1.0, 2.0]]))
+    array([[2., 1.],
+           [1., 2.]])
+    """
+
+    definite = None
+
+    def check_rows(self, X, like=None):
+        """Square and symmetric, or with a column for each training row."""
+        if sp.issparse(X):
+            raise InvalidType(
+                "kernel='precomputed' got a sparse X: give the kernel matrix as an array"
+            )
+        if like is not None:
+            return
+        if X.shape[0] != X.shape[1]:
+            raise InvalidData(
+                f"kernel='precomputed' got X of shape {X.shape}: give the square matrix of all "
+                "training rows with each other"
+            )
+        largest = float(np.abs(X).max(initial=0.0))
+        for first in range(0, len(X), 512):  # without a second matrix
+            own = slice(first, first + 512)
+            difference = np.abs(X[own] - X[:, own].T)
+            if difference.max() > _SYMMETRY * largest:
+                i, j = np.unravel_index(int(difference.argmax()), difference.shape)
+                i += first
+                raise InvalidData(
+                    f"kernel='precomputed' got X that is not symmetric: X[{i}, {j}] = "
+                    f"{X[i, j]:g} and X[{j}, {i}] = {X[j, i]:g}; give (X + X.T) / 2"
+                )
+
+    def prepared(self, X, dtype, like=None):
+        """The matrix as it is."""
+        matrix = X.astype(dtype, copy=False)
+        if like is None:
+            return PrecomputedRows(matrix, np.arange(len(X)), np.diagonal(matrix).copy())
+        none = np.empty(0, dtype=np.int64)
+        return PrecomputedRows(matrix, none, np.empty(0, dtype=dtype))
+
+
+def _name(function: Callable) -> str:
+    return getattr(function, "__name__", repr(function))
+
+
+class FunctionRows(KernelRows):
+    """Rows as the user gave them."""
+
+    def __init__(self, function: Callable, X: Matrix, dtype: Any) -> None:
+        self.function = function
+        self.X = X
+        self.n = X.shape[0]
+        self.dtype = np.dtype(dtype)
+
+    def _values(self, A: Matrix, B: Matrix) -> np.ndarray:
+        """What the function returns, checked."""
+        name = _name(self.function)
+        values = np.asarray(self.function(A, B))
+        shape = (A.shape[0], B.shape[0])
+        if values.shape != shape:
+            raise InvalidStructure(
+                f"the kernel {name} returned shape {values.shape} for {shape[0]} and {shape[1]} "
+                f"rows: return an array of shape {shape}"
+            )
+        if values.dtype not in (np.float32, np.float64):
+            raise InvalidStructure(
+                f"the kernel {name} returned numbers of type {values.dtype}: return float64, or "
+                "float32"
+            )
+        if not np.isfinite(values).all():
+            raise InvalidStructure(
+                f"the kernel {name} returned NaN or infinity: a kernel is finite on all rows"
+            )
+        return values
+
+    def block(self, own, other, others, out):
+        """The function of two blocks of rows."""
+        assert isinstance(other, FunctionRows)
+        out[:] = self._values(self.X[own], other.X[others])
+
+    def diagonal(self):
+        """Blocks along it."""
+        out = np.empty(self.n, dtype=self.dtype)
+        for first in range(0, self.n, 64):
+            some: Places = slice(first, first + 64)
+            out[some] = np.diagonal(self._values(self.X[some], self.X[some]))
+        return out
+
+    def take(self, rows):
+        """Some of the rows alone."""
+        return FunctionRows(self.function, self.X[rows], self.dtype)
+
+    @property
+    def nbytes(self):
+        """Of the rows."""
+        return nbytes_of(self.X)
+
+
+class Function(Kernel):
+    """A user's function of two blocks of rows.
+
+    Parameters
+    ----------
+    function : callable
+        function(A, B) returns the values of all rows of A with all rows of B, an array of shape
+        (rows of A, rows of B) of float64 or float32. It gets rows as they were given to `fit`,
+        dense or CSR.
+    definite : bool, optional
+        Give True where its matrix over any rows is known to be positive semidefinite. Otherwise it
+        is tested on the data.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taut.kernels import Function
+    >>> Function(lambda A, B: (A @ B.T) ** 2)(np.array([[1.0], [2.0]]))
+    array([[ 1.,  4.],
+           [ 4., 16.]])
+    """
+
+    def __init__(self, function: Callable, definite: bool | None = None) -> None:
+        if not callable(function):
+            raise InvalidType(f"Function got {function!r}: give a function of two blocks of rows")
+        if definite not in (None, True):
+            raise InvalidData(f"definite = {definite!r}: give True, or None to have it tested")
+        self.function = function
+        self.definite = definite
+
+    def __repr__(self) -> str:
+        return f"the kernel {_name(self.function)}"
+
+    def prepared(self, X, dtype, like=None):
+        """Nothing to prepare; a first block tells whether the function is one."""
+        rows = FunctionRows(self.function, X, dtype)
+        some = X[EVERY if rows.n < 3 else slice(0, 3)]
+        rows._values(some, some[:2])
+        return rows

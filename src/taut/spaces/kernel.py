@@ -1,0 +1,401 @@
+"""The space of a kernel: w = sum_r A_r b_r over the rows of the data, and a tail as it is.
+
+A point has three parts: the *potentials* of all rows, sum_r k(x_u, x_r) b_r, column by column; the
+*coefficients* b of all rows, in the same layout; and the tail of w, which stays linear. The first
+two belong together and are linear in each other, so that adding, scaling and averaging points as
+arrays is right. `pull` copies potentials; `push` adds a row of the kernel matrix to them, and to
+the coefficients; inner products are those of coefficients with potentials.
+
+While passes run, the matrix may have single precision; points have the precision of the data, whose
+registers the layout of potentials is made for. Where bounds are computed, potentials are
+made afresh from the coefficients in float64 (`KernelFeatures.settle`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from taut.compiled.lanes import aligned_zeros, prefetch
+from taut.compiled.rows import n_rows
+from taut.data.arrays import Matrix, ranges, take_runs
+from taut.data.memory import as_bytes
+from taut.errors import InvalidData
+from taut.kernels import Kernel, check_definite
+from taut.spaces.features import Features, RowFeatures, counted
+from taut.spaces.kernel_rows import RowCache
+from taut.spaces.linear import SpaceFunctions, spill_tail
+from taut.spaces.quadratic import Quadratic
+
+_HEIGHT = 512  # rows whose potentials are computed at a time
+_DRIFT = 1e-3  # relative, by which sums of rows of single precision may be off
+_WHOLE = 1000  # rows whose matrix takes less time than what surrounds it
+
+
+class KernelView(NamedTuple):
+    """What compiled code sees: block i has the rows places[i, 0] to places[i, 1] of the matrix.
+
+    `overlaps` has the kernel of each block's rows with each other, from places[i, 2] on.
+    """
+
+    gram: np.ndarray  # without columns where rows are not at hand: coefficients alone are added to
+    overlaps: np.ndarray
+    places: np.ndarray
+    columns: int
+    stride: int
+    tail_at: int
+    tail: int
+
+
+def ask(space, i):
+    """The first row of the block."""
+    first = space.places[i, 0]
+    prefetch(space.gram, first * space.gram.shape[1])
+
+
+def pull(space, i, w, theta):
+    """The potentials of the block's rows, and the tail."""
+    n = space.gram.shape[0]
+    at = 0
+    for r in range(space.places[i, 0], space.places[i, 1]):
+        for k in range(space.columns):
+            theta[at + k] = w[k * n + r]
+        for k in range(space.columns, space.stride):
+            theta[at + k] = 0.0
+        at += space.stride
+    for p in range(space.tail):
+        theta[at + p] = w[space.tail_at + p]
+
+
+def push(space, i, s, size, least, w):
+    """Rows of the matrix to the potentials, numbers to the coefficients and to the tail."""
+    n = space.gram.shape[0]
+    at = 0
+    for r in range(space.places[i, 0], space.places[i, 1]):
+        row = space.gram[r]
+        for k in range(space.columns):
+            amount = w.dtype.type(s[at + k])
+            if abs(amount) > least:
+                w[(space.columns + k) * n + r] += amount
+                potentials = w[k * n : (k + 1) * n]
+                for u in range(row.shape[0]):
+                    potentials[u] += amount * row[u]
+        at += space.stride
+    for p in range(size - at):
+        w[space.tail_at + p] += s[at + p]
+
+
+def lift(space, i, s, size, scratch, theta):
+    """Rows of the block with each other; the tail is left as it is in s."""
+    length, stride = space.places[i, 1] - space.places[i, 0], space.stride
+    for p in range(length * stride):
+        theta[p] = 0.0
+    for t in range(length):
+        start = space.places[i, 2] + t * length
+        for k in range(space.columns):
+            amount = s[t * stride + k]
+            if amount != 0.0:
+                for u in range(length):
+                    theta[u * stride + k] += amount * space.overlaps[start + u]
+    return length * stride, 1.0
+
+
+def square(space, i):
+    """k(x, x) of a block of one row."""
+    return space.overlaps[space.places[i, 2]]
+
+
+def n_own(space, i, s):
+    """Those of the rows."""
+    return (space.places[i, 1] - space.places[i, 0]) * space.stride
+
+
+def n_all(space, i, s):
+    """And of the tail."""
+    return (space.places[i, 1] - space.places[i, 0]) * space.stride + space.tail
+
+
+def touch(space, i, action):
+    """Nothing: there is no prior."""
+
+
+FUNCTIONS = SpaceFunctions(ask, pull, push, lift, square, n_own, n_all, touch, spill_tail)
+
+
+class KernelFeatures(Features):
+    """Rows through a kernel, in the columns and with the tail that linear features have.
+
+    A bias b is a constant feature of each row, as in linear models: the kernel is k + b^2. Few rows
+    have their whole matrix. For others, rows are computed and kept in a cache, and blocks are
+    worked on some at a time (`taut.engines.working`).
+
+    Parameters
+    ----------
+    linear : RowFeatures
+        The rows as a structure lays them out.
+    kernel : Kernel
+        Resolved.
+    X : array or CSR matrix
+        The same rows.
+    dtype : type
+        Of the matrix while passes run.
+    cache : int
+        Bytes for rows of the matrix.
+    whole : int
+        Rows up to which there is the whole matrix.
+    """
+
+    lifts = True
+    #: Numbers of the rows among those of the features that these were taken from.
+    members: np.ndarray
+
+    def __init__(
+        self, linear: RowFeatures, kernel: Kernel, X: Matrix, dtype: Any, cache: int, whole: int
+    ) -> None:
+        self._linear, self.kernel = linear, kernel
+        self.rows, self.exact_rows = (kernel.prepared(X, kind) for kind in (dtype, np.float64))
+        check_definite(kernel, self.exact_rows, np.random.default_rng(0))
+        self.constant = linear.bias**2
+        self.columns, self.stride, self.tail = linear.columns, linear.stride, linear.tail
+        n = self.rows.n
+        places, norms = linear.places, self.exact_rows.diagonal() + self.constant
+        if places is None:
+            places, overlaps = np.column_stack([np.arange(n), np.arange(1, n + 1)]), norms
+        else:
+            overlaps = self._overlaps(places)
+        size = n if n <= whole else 0
+        self._lay_out(self._gram(slice(0, n), slice(0, size)), norms, places, overlaps)
+        if size == 0:
+            self.cache = RowCache(self.rows, self.constant, cache)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What the features are made of; the rest follows, and changes as it is computed.
+        return {"linear": self._linear, "kernel": self.kernel, "dtype": self.rows.dtype.str}
+
+    def _gram(self, own: Any, others: Any) -> np.ndarray:
+        """The kernel of some rows with others."""
+        rows = np.arange(self.rows.n)
+        gram = np.empty((len(rows[own]), len(rows[others])), dtype=self.rows.dtype)
+        if gram.size:
+            self.rows.block(own, self.rows, others, gram)
+            gram += gram.dtype.type(self.constant)
+        return gram
+
+    def _overlaps(self, places: np.ndarray) -> np.ndarray:
+        """The kernel of the rows of each block with each other, one block after the other."""
+        found = []
+        for first, last in places.tolist():
+            block = np.empty((last - first, last - first))
+            self.exact_rows.block(slice(first, last), self.exact_rows, slice(first, last), block)
+            found.append(block.ravel() + self.constant)
+        return np.concatenate(found)
+
+    def _lay_out(
+        self, gram: np.ndarray, norms: np.ndarray, places: np.ndarray, overlaps: np.ndarray
+    ) -> None:
+        """Have these rows, whose blocks are at these places."""
+        n, linear = len(gram), self._linear
+        self.comes_as = "whole" if gram.shape[1] else "rows"
+        self.n_rows, self.dtype = n, linear.dtype
+        #: k(x, x) of each row.
+        self.norms = norms
+        self.places = places
+        tail = linear.size - linear.n_rows * linear.stride
+        self._tail_at = 2 * self.columns * n
+        self.n_features = self.columns * n + linear.tail[0] * linear.tail[1]
+        self.size = self._tail_at + tail
+        self.reads = self.columns * n
+        self.n_potentials = int((places[:, 1] - places[:, 0]).max()) * self.stride + tail
+        self._view = KernelView(
+            gram, overlaps, counted(places), self.columns, self.stride, self._tail_at, tail
+        )
+        self._settled: tuple[np.ndarray, np.ndarray] | None = None
+
+    def view(self, data):
+        """The matrix, and which rows are whose."""
+        return self._view
+
+    def functions(self, structure):
+        """Those above, whatever the structure."""
+        return FUNCTIONS
+
+    def take(self, blocks):
+        """Blocks that share rows, as mined labels do."""
+        raise InvalidData(
+            "hard_negatives mines labels of linear features: use solver='dual_coordinate' with a "
+            "kernel"
+        )
+
+    def compacted(self, blocks, offsets=None):
+        """These blocks with the matrix of their rows, which are `members` here."""
+        taken = object.__new__(KernelFeatures)
+        taken.__dict__.update(self.__dict__)
+        bounds = np.arange(self.n_rows + 1) if offsets is None else offsets
+        taken.members, moved = take_runs(bounds, blocks)
+        places = self.places[blocks]
+        sizes = (places[:, 1] - places[:, 0]) ** 2
+        overlaps = self._view.overlaps[ranges(self._view.places[blocks, 2], sizes)]
+        places = places + (moved[:-1] - bounds[blocks])[:, None]
+        gram = self._gram(taken.members, taken.members)
+        taken._lay_out(gram, self.norms[taken.members], places, overlaps)
+        return taken
+
+    def widen(self) -> None:
+        """Have working sets in float64 from now on."""
+        self.rows = self.exact_rows
+
+    def summed_lengths(self, offsets: np.ndarray) -> np.ndarray:
+        """The summed lengths of the rows of each block."""
+        return np.add.reduceat(np.sqrt(self.norms), offsets[:-1])
+
+    def quadratic(self, prior: Any) -> Quadratic:
+        """In which points have inner products by coefficients and potentials."""
+        return KernelQuadratic(self.columns * self.n_rows)
+
+    def shares(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Potentials, coefficients, each with a row for each column, and the tail: views."""
+        n = self.columns * self.n_rows
+        shape = (self.columns, self.n_rows)
+        return w[:n].reshape(shape), w[n : 2 * n].reshape(shape), w[2 * n :]
+
+    def settle(self, w: np.ndarray) -> None:
+        """Potentials afresh, from the coefficients, by rows of the kernel in float64."""
+        potentials, coefficients, _tail = self.shares(w)
+        if self._settled is None or not np.array_equal(self._settled[0], coefficients):
+            b = coefficients.T.astype(np.float64)
+            used = np.flatnonzero(b.any(axis=1))
+            values = np.empty((self.n_rows, self.columns))
+            for first in range(0, self.n_rows, _HEIGHT):
+                own = slice(first, min(first + _HEIGHT, self.n_rows))
+                block = np.empty((own.stop - first, len(used)))
+                self.exact_rows.block(own, self.exact_rows, used, block)
+                np.matmul(block, b[used], out=values[own])
+            values += self.constant * b.sum(axis=0)
+            self._settled = coefficients.copy(), values
+        potentials[:] = self._settled[1].T
+
+    def is_point(self, w):
+        """Whether potentials are those of the coefficients, in the precision of passes."""
+        settled = self.pad(self.unpad(w))
+        size = np.abs(settled).max(initial=0.0)
+        exact = w[self._tail_at :] == settled[self._tail_at :]
+        return bool((np.abs(settled - w) <= _DRIFT * (1.0 + size)).all() and exact.all())
+
+    def pad(self, w: np.ndarray) -> np.ndarray:
+        """A point from the coefficients of all rows and the tail."""
+        padded = aligned_zeros(self.size, w.dtype)
+        end = self.n_rows * self.columns
+        _potentials, coefficients, _tail = self.shares(padded)
+        coefficients[:] = w[:end].reshape(self.n_rows, self.columns).T
+        given, place = self._linear.tail_shares(w[end:], padded[self._tail_at :])
+        place[:] = given
+        self.settle(padded)
+        return padded
+
+    def unpad(self, w: np.ndarray) -> np.ndarray:
+        """The coefficients of all rows, row by row, and the tail."""
+        out = np.empty(self.n_features)
+        end = self.n_rows * self.columns
+        out[:end].reshape(self.n_rows, self.columns)[:] = self.shares(w)[1].T
+        place, given = self._linear.tail_shares(out[end:], w[self._tail_at :])
+        place[:] = given
+        return out
+
+
+def through_kernel(
+    kernel: Kernel, dtype: Any = np.float32, cache: int | str = "500MB", whole: int = _WHOLE
+) -> Callable[[Features], KernelFeatures]:
+    """What turns the linear features of blocks into those of a kernel, for `taut.Problem`.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    dtype : type, default=float32
+        Of the kernel matrix while passes run; bounds are computed in float64.
+    cache : int or str, default="500MB"
+        Bytes for rows of the matrix.
+    whole : int, default=1000
+        Rows up to which the whole matrix is computed at first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taut import Problem, solve
+    >>> from taut.kernels import RBF
+    >>> from taut.spaces.kernel import through_kernel
+    >>> from taut.structures import Scalar
+    >>> X, y = np.array([[0.0], [1.0], [2.0]]), np.array([1.0, -1.0, 1.0])
+    >>> problem = Problem(Scalar(), X, y, C=10.0, space=through_kernel(RBF(gamma=1.0)))
+    >>> solve(problem, tol=1e-3, random_state=0).certificate.status.name
+    'CONVERGED'
+    """
+    nbytes = as_bytes(cache, "cache")
+
+    def features(linear: Features) -> KernelFeatures:
+        if not isinstance(linear, RowFeatures):
+            raise InvalidData(
+                "a kernel was given for a structure whose features are not rows of the data: write "
+                "encode with RowFeatures, or leave the kernel out"
+            )
+        if linear.tail_rows is not None:
+            raise InvalidData(
+                "a kernel was given for graphs whose edges have features: leave the features of "
+                "edges out, or the kernel"
+            )
+        rows, width = linear.rows, linear.n_rows - (linear.bias != 0.0)
+        X = rows[0] if len(rows) == 1 else sp.csr_array(rows, shape=(n_rows(rows), width))
+        own = kernel.resolved(X)
+        own.check_rows(X)
+        return KernelFeatures(linear, own, X, dtype, nbytes, whole)
+
+    return features
+
+
+class KernelQuadratic(Quadratic):
+    """1/2 |w|^2 of points whose first `n` numbers are potentials, the next `n` coefficients."""
+
+    of_weights = False
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def covector(self, v):
+        """Potentials where coefficients are, and the tail."""
+        out = np.zeros_like(v)
+        out[self.n : 2 * self.n] = v[: self.n]
+        out[2 * self.n :] = v[2 * self.n :]
+        return out
+
+    def dot(self, a, b):
+        """Coefficients with potentials, and the tails."""
+        n = self.n
+        return float(a[n : 2 * n] @ b[:n]) + float(a[2 * n :] @ b[2 * n :])
+
+    def value(self, v):
+        """1/2 <v, v>."""
+        return 0.5 * self.dot(v, v)
+
+    def conjugate(self, U):
+        """1/2 <U, U>."""
+        return 0.5 * self.dot(U, U)
+
+    def magnitude(self, U):
+        """The terms of <U, U>, without signs."""
+        n = self.n
+        return float(np.abs(U[n : 2 * n]) @ np.abs(U[:n])) + float(U[2 * n :] @ U[2 * n :])
+
+    def survey(self, v, z, kappa, U):
+        """As for weights, by inner products."""
+        step = v - z
+        new = v + kappa * step
+        moved = new - U
+        U[:] = new
+        return self.conjugate(new), 0.5 * kappa**2 * self.dot(step, step), self.dot(moved, moved)
+
+    def along(self, v, factor):
+        """As for weights."""
+        square = self.dot(v, v)
+        return 0.5 * factor * factor * square, factor * square

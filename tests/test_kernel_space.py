@@ -1,0 +1,152 @@
+"""The space of a kernel: the same problems through rows of a kernel matrix, certified."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose
+from sklearn.svm import SVC
+
+import reference
+from cases import long_if
+from taut import Problem, Regularizer, Status, solve
+from taut.engines import working
+from taut.errors import CacheOverflow, InvalidData, InvalidFile
+from taut.kernels import RBF, Function, Intersection, Linear, Polynomial
+from taut.solvers import DualCoordinate, FrankWolfe
+from taut.spaces.kernel import through_kernel
+from taut.spaces.kernel_rows import RowCache
+from taut.structures import Chain, Multiclass, Scalar, Tree
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(60, 4))
+SIGNS = np.sign(X[:, 0] + 0.5 * RNG.normal(size=60))
+CODES = RNG.integers(3, size=60)
+OFFSETS = np.concatenate([[0], np.cumsum(np.tile([1, 4, 7], 5))])
+CASES = {
+    "scalar": (Scalar(), X, SIGNS),
+    "scalar with a bias": (Scalar(bias=1.5), X, SIGNS),
+    "multiclass": (Multiclass(3), X, CODES),
+    "chain": (Chain(3, boundary=True), (X, OFFSETS), CODES),
+    "tree": (
+        Tree(3),
+        [(x, [(0, v) for v in range(1, len(x))]) for x in np.split(X, OFFSETS[1:-1])],
+        np.split(CODES, OFFSETS[1:-1]),
+    ),
+}
+
+
+def kernelised(name, kernel, C=1.0, **settings):
+    structure, rows, y = CASES[name]
+    return Problem(structure, rows, y, C=C, space=through_kernel(kernel, **settings))
+
+
+@pytest.mark.parametrize("name", [long_if(name in ("scalar", "tree"), name) for name in CASES])
+def test_inner_products_as_a_kernel_take_the_steps_of_linear_features(name):
+    structure, rows, y = CASES[name]
+    options = {"tol": 1e-7, "random_state": 0, "max_iter": 300}
+    linear = solve(Problem(structure, rows, y), **options).certificate
+    ours = solve(kernelised(name, Linear(), dtype=np.float64), **options).certificate
+    assert ours.passes == linear.passes
+    assert_allclose([ours.primal, ours.dual], [linear.primal, linear.dual], rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["scalar with a bias", "multiclass", "chain"])
+def test_working_sets_find_the_same_optimum(name, monkeypatch):
+    monkeypatch.setattr(working, "_FIRST", 5)
+    whole = solve(kernelised(name, RBF(0.3)), tol=1e-5, random_state=0).certificate
+    parts = solve(kernelised(name, RBF(0.3), whole=0), tol=1e-5, random_state=0).certificate
+    assert whole.status is parts.status is Status.CONVERGED
+    assert_allclose(whole.primal, parts.primal, rtol=2e-5)
+
+
+def bounds(K, w, C):
+    """Primal and dual of a scalar problem by their definitions."""
+    a, score = SIGNS * w, K @ w
+    assert ((a >= -1e-9) & (a <= C * (1 + 1e-9))).all()
+    square = w @ score
+    return 0.5 * square + C * np.maximum(1 - SIGNS * score, 0).sum(), a.sum() - 0.5 * square
+
+
+@pytest.mark.parametrize("whole", [0, 1000])
+@pytest.mark.parametrize("kernel", [RBF(0.5), 0.1 * Polynomial(3, 0.5, 1.0)])
+def test_certificates_are_those_of_the_coefficients(kernel, whole):
+    problem = kernelised("scalar", kernel, C=5.0, whole=whole)
+    result = solve(problem, DualCoordinate(recentring=0.0), tol=1e-4, random_state=0)
+    primal, dual = bounds(kernel(X), result.w, 5.0)
+    assert_allclose(result.certificate.primal, primal, rtol=1e-9)
+    assert result.certificate.dual <= primal
+    assert dual >= result.certificate.dual - 1e-4 * primal
+
+
+@pytest.mark.parametrize("kernel", [RBF(0.5), Linear() + RBF(2.0), Function(lambda A, B: A @ B.T)])
+def test_the_optimum_is_that_of_a_quadratic_program(kernel):
+    problem = kernelised("scalar with a bias", kernel, C=2.0)
+    found = solve(problem, tol=1e-6, random_state=0).certificate
+    K = kernel(X) + 1.5**2
+    L = np.linalg.cholesky(K + 1e-10 * np.eye(60))
+    psi, losses = reference.binary_blocks(L, SIGNS)
+    optimum = reference.solve_qp(psi, losses, np.full(60, 2.0))[0]
+    assert_allclose(found.primal, optimum, rtol=1e-5)
+
+
+def test_the_dual_is_that_of_libsvm():
+    # LIBSVM has a free bias: with labels that sum to 0 over pairs of opposite rows it is 0.
+    pairs, signs = np.vstack([X, -X]), np.concatenate([SIGNS, -SIGNS])
+    K = pairs @ pairs.T + (pairs @ pairs.T) ** 3
+    theirs = SVC(C=1.0, kernel="precomputed", tol=1e-8).fit(K, signs)
+    beta = theirs.dual_coef_[0]
+    dual = np.abs(beta).sum() - 0.5 * beta @ K[np.ix_(theirs.support_, theirs.support_)] @ beta
+    kernel = Linear() + Polynomial(3, 1.0)
+    ours = solve(
+        Problem(Scalar(), pairs, signs, space=through_kernel(kernel)), tol=1e-6, random_state=0
+    )
+    assert_allclose(ours.certificate.dual, dual, rtol=1e-4)
+
+
+def test_sparse_rows_and_histograms():
+    histograms = np.maximum(X, 0.0)
+    dense, csr = (
+        solve(Problem(Scalar(), rows, SIGNS, space=through_kernel(Intersection())), random_state=0)
+        for rows in (histograms, sp.csr_array(histograms))
+    )
+    assert_allclose(dense.certificate.primal, csr.certificate.primal, rtol=2e-3)
+
+
+def test_a_run_that_was_saved_goes_on_as_if_it_had_not_stopped(tmp_path, monkeypatch):
+    monkeypatch.setattr(working, "_FIRST", 5)
+    options = {"tol": 1e-5, "random_state": 0}
+    whole = solve(kernelised("multiclass", RBF(0.3), whole=0), **options)
+    path = tmp_path / "run"
+    problem = kernelised("multiclass", RBF(0.3), whole=0)
+    solve(problem, **options, max_iter=3, checkpoint=path)
+    again = kernelised("multiclass", RBF(0.3), whole=0)
+    resumed = solve(again, **options, checkpoint=path)
+    assert_allclose(resumed.w, whole.w, atol=1e-12)
+    other = kernelised("multiclass", RBF(0.4), whole=0)
+    with pytest.raises(InvalidFile, match="differs in data"):
+        solve(other, **options, checkpoint=path)
+
+
+def test_a_small_cache_computes_rows_again_and_says_so():
+    cache = RowCache(RBF(0.3).prepared(X, np.float32), 2.0, nbytes=60 * 4 * 10)
+    assert cache.capacity == 10
+    expected = RBF(0.3)(X) + 2.0
+    amounts = RNG.normal(size=(2, 25))
+    out = np.zeros((2, 60))
+    cache.add(np.arange(25), amounts, out)
+    assert (cache.computed, cache.recomputed) == (25, 0)
+    with pytest.warns(CacheOverflow, match="10 of 60 rows"):
+        cache.add(np.arange(25), amounts, out)
+    assert cache.recomputed > 0
+    assert_allclose(out, 2.0 * amounts @ expected[:25], rtol=1e-4, atol=1e-4)
+
+
+def test_refused():
+    with pytest.raises(InvalidData, match="no weights"):
+        Problem(
+            Scalar(), X, SIGNS, regularizer=Regularizer(nonneg=True), space=through_kernel(RBF())
+        )
+    with pytest.raises(InvalidData, match="smallest eigenvalue"):
+        kernelised("scalar", Function(lambda A, B: -(A @ B.T)))
+    with pytest.raises(InvalidData, match="rows"):
+        solve(kernelised("chain", RBF(), whole=0), FrankWolfe())

@@ -1,0 +1,209 @@
+"""Kernels: their values, blocks, algebra, and what they refuse."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.metrics import pairwise
+
+from taut.errors import InvalidData, InvalidStructure, InvalidType
+from taut.kernels import (
+    RBF,
+    Chi2,
+    Function,
+    Intersection,
+    Laplacian,
+    Linear,
+    Polynomial,
+    Precomputed,
+    VonMises,
+    as_kernel,
+    check_definite,
+)
+
+RNG = np.random.default_rng(0)
+X, Z = (np.maximum(RNG.normal(size=(n, 6)) + 0.2, 0.0) for n in (30, 20))
+VALUES = {
+    "linear": (Linear(), pairwise.linear_kernel),
+    "rbf": (RBF(0.3), lambda A, B: pairwise.rbf_kernel(A, B, 0.3)),
+    "laplacian": (Laplacian(0.3), lambda A, B: pairwise.laplacian_kernel(A, B, 0.3)),
+    "polynomial": (
+        Polynomial(3, 0.5, 1.0),
+        lambda A, B: pairwise.polynomial_kernel(A, B, 3, 0.5, 1.0),
+    ),
+    "power": (Polynomial(2, 0.5), lambda A, B: (0.5 * A @ B.T) ** 2),
+    "intersection": (
+        Intersection(),
+        lambda A, B: np.minimum(A[:, None], B[None]).sum(axis=2),
+    ),
+    "chi2": (Chi2(0.7), lambda A, B: pairwise.chi2_kernel(A, B, 0.7)),
+    "von_mises": (
+        VonMises(2.0),
+        lambda A, B: np.exp(2.0 * (np.cos(A[:, None] - B[None]) - 1.0).sum(axis=2)),
+    ),
+    "function": (Function(lambda A, B: (A @ B.T) + 0.0), pairwise.linear_kernel),
+    "sum": (RBF(0.3) + 2.0 * Linear(), lambda A, B: pairwise.rbf_kernel(A, B, 0.3) + 2.0 * A @ B.T),
+    "product": (
+        RBF(0.3) * Intersection() * Linear(),
+        lambda A, B: pairwise.rbf_kernel(A, B, 0.3) * VALUES["intersection"][1](A, B) * (A @ B.T),
+    ),
+}
+
+
+def stored(A, how):
+    return sp.csr_array(A) if how == "csr" else A
+
+
+@pytest.mark.parametrize("how", ["dense", "csr"])
+@pytest.mark.parametrize("name", [name for name in VALUES if name != "function"])
+def test_values(name, how):
+    kernel, expected = VALUES[name]
+    np.testing.assert_allclose(kernel(stored(X, how)), expected(X, X), rtol=1e-10, atol=1e-12)
+    both = kernel(stored(X, how), stored(Z, how))
+    np.testing.assert_allclose(both, expected(X, Z), rtol=1e-10, atol=1e-12)
+
+
+def test_sparse_rows_of_many_columns_stay_sparse():
+    wide = sp.random_array((25, 2000), density=0.005, rng=np.random.default_rng(1), format="csr")
+    dense = wide.toarray()
+    for name in ("linear", "rbf", "polynomial", "laplacian"):
+        kernel, expected = VALUES[name]
+        rows = kernel.prepared(wide, np.float64)
+        assert rows.nbytes < dense.nbytes / 4
+        np.testing.assert_allclose(kernel(wide), expected(dense, dense), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", list(VALUES))
+def test_blocks_diagonals_and_taken_rows(name):
+    kernel, expected = VALUES[name]
+    for dtype, rtol in ((np.float64, 1e-10), (np.float32, 2e-4)):
+        rows = kernel.prepared(X.astype(dtype), dtype)
+        others = kernel.prepared(Z.astype(dtype), dtype, rows).take(np.array([5, 2]))
+        out = np.empty((3, 2), dtype=dtype)
+        rows.block(np.array([7, 1, 7]), others, np.array([1, 0]), out)
+        np.testing.assert_allclose(out, expected(X, Z)[[7, 1, 7]][:, [2, 5]], rtol=rtol, atol=1e-6)
+        full = np.empty((30, 1), dtype=dtype)
+        rows.block(slice(None), others, slice(0, 1), full)
+        np.testing.assert_allclose(full[:, 0], expected(X, Z)[:, 5], rtol=rtol, atol=1e-6)
+        np.testing.assert_allclose(rows.diagonal(), np.diag(expected(X, X)), rtol=rtol, atol=1e-6)
+        assert rows.dtype == out.dtype
+
+
+def test_rows_far_from_zero_keep_their_digits():
+    far = X + 1e4
+    rows = RBF(0.3).prepared(far, np.float32)
+    out = np.empty((30, 30), dtype=np.float32)
+    rows.block(slice(None), rows, slice(None), out)
+    np.testing.assert_allclose(out, pairwise.rbf_kernel(X, X, 0.3), atol=1e-4)
+    new = RBF(0.3).prepared(Z + 1e4, np.float32, rows)
+    again = np.empty((20, 30), dtype=np.float32)
+    new.block(slice(None), rows, slice(None), again)
+    np.testing.assert_allclose(again, pairwise.rbf_kernel(Z, X, 0.3), atol=1e-4)
+
+
+def test_gamma_is_that_of_scikit_learn():
+    assert RBF("scale").resolved(X).gamma == pytest.approx(1.0 / (6 * X.var()))
+    assert Laplacian("scale").resolved(sp.csr_array(X)).gamma == pytest.approx(1.0 / (6 * X.var()))
+    assert RBF("auto").resolved(X).gamma == pytest.approx(1.0 / 6.0)
+    assert RBF("scale").resolved(np.full((3, 2), 7.0)).gamma == 1.0
+    total = (2.0 * RBF("auto") + Polynomial(2, "auto")).resolved(X)
+    assert repr(total) == (
+        "Sum(Multiple(kernel=RBF(gamma=0.16666666666666666), factor=2.0), "
+        "Polynomial(degree=2, gamma=0.16666666666666666, coef0=0.0))"
+    )
+
+
+def test_precomputed():
+    K = RBF(0.3)(X)
+    kernel = Precomputed()
+    kernel.check_rows(K)
+    rows = kernel.prepared(K, np.float64)
+    used = rows.take(np.array([3, 9]))
+    new = kernel.prepared(RBF(0.3)(Z, X), np.float64, rows)
+    out = np.empty((20, 2))
+    new.block(slice(None), used, slice(None), out)
+    np.testing.assert_array_equal(out, RBF(0.3)(Z, X)[:, [3, 9]])
+    np.testing.assert_array_equal(used.diagonal(), [1.0, 1.0])
+
+
+def test_what_is_known_to_be_definite():
+    known = [Linear(), RBF(), Laplacian(), Polynomial(2), Intersection(), Chi2(), VonMises()]
+    assert all(kernel.definite for kernel in known)
+    assert (RBF() + Linear() * VonMises()).definite
+    unknown = [Polynomial(2.5), Polynomial(2, coef0=-1.0), Precomputed(), Function(np.dot)]
+    assert not any(kernel.definite for kernel in [*unknown, RBF() + Precomputed()])
+
+
+def angles(gamma):
+    def near(A, B):
+        turn = np.abs(A - B.T) % (2.0 * np.pi)
+        return np.exp(-gamma * np.minimum(turn, 2.0 * np.pi - turn) ** 2)
+
+    return near
+
+
+@pytest.mark.parametrize(
+    ("gamma", "smallest"), [(0.1, "-0.326"), (0.5, "-0.0045"), (1.0, r"-4.\d+e-05")]
+)
+def test_gaussians_of_angles_are_refused(gamma, smallest):
+    poses = np.linspace(0.0, 2.0 * np.pi, 16, endpoint=False)[:, None]
+    kernel = Function(angles(gamma))
+    rows = kernel.prepared(poses, np.float64)
+    with pytest.raises(InvalidData, match=f"smallest eigenvalue .* is {smallest}.*VonMises"):
+        check_definite(kernel, rows, np.random.default_rng(0))
+    definite = VonMises(2.0 * gamma)
+    assert check_definite(definite, definite.prepared(poses, np.float64), RNG) == 16
+
+
+def test_definite_functions_and_matrices_pass():
+    kernel = Function(lambda A, B: (A @ B.T) ** 2)
+    many = np.random.default_rng(0).normal(size=(1200, 3))
+    assert check_definite(kernel, kernel.prepared(many, np.float64), RNG) == 1000
+    single = Precomputed().prepared(RBF(0.3)(X), np.float32)
+    assert check_definite(Precomputed(), single, RNG) == 30
+    uneven = Function(lambda A, B: A @ B.T + A[:, :1])
+    rows = uneven.prepared(X, np.float64)
+    with pytest.raises(InvalidData, match="not symmetric"):
+        check_definite(uneven, rows, RNG)
+
+
+REFUSED = {
+    "name": (lambda: as_kernel("gauss"), InvalidData, "'rbf'"),
+    "gamma": (lambda: RBF("wide"), InvalidData, "'scale'"),
+    "negative gamma": (lambda: RBF(-1.0), InvalidData, "positive"),
+    "type of gamma": (lambda: Laplacian(None), InvalidType, "positive number"),
+    "degree": (lambda: Polynomial(0), InvalidData, "degree"),
+    "coef0": (lambda: Polynomial(2, coef0=np.nan), InvalidData, "coef0"),
+    "factor": (lambda: -1.0 * RBF(), InvalidData, "factor"),
+    "object": (lambda: as_kernel(3), InvalidType, "function"),
+    "degrees": (lambda: VonMises()(np.array([[90.0]])), InvalidData, "deg2rad"),
+    "histograms": (lambda: Intersection()(-X), InvalidData, ">= 0"),
+    "negative": (lambda: Chi2()(sp.csr_array(-X)), InvalidData, "histograms"),
+    "NaN": (lambda: RBF()(np.array([[np.nan]])), InvalidData, "NaN"),
+    "widths": (lambda: RBF()(X, X[:, 1:]), InvalidData, "6 columns"),
+    "shape of a matrix": (lambda: Precomputed()(X), InvalidData, r"\(30, 6\)"),
+    "asymmetric": (lambda: Precomputed()(np.eye(3) + np.eye(3, k=1)), InvalidData, "not symmetric"),
+    "sparse matrix": (lambda: Precomputed()(sp.eye_array(3, format="csr")), InvalidType, "sparse"),
+    "shape of a function": (lambda: Function(lambda A, B: A)(X), InvalidStructure, r"\(3, 6\)"),
+    "half": (lambda: Function(lambda A, B: (A @ B.T).astype("f2"))(X), InvalidStructure, "float16"),
+    "infinite": (lambda: Function(lambda A, B: np.inf * (A @ B.T))(X), InvalidStructure, "NaN"),
+    "definite": (lambda: Function(np.dot, definite=False), InvalidData, "None"),
+}
+
+
+@pytest.mark.parametrize("name", list(REFUSED))
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_refused(name):
+    call, error, words = REFUSED[name]
+    with pytest.raises(error, match=words):
+        call()
+
+
+def test_products_of_numbers_and_kernels():
+    with pytest.raises(TypeError):
+        RBF() + 1.0
+    with pytest.raises(TypeError):
+        RBF() * np.eye(2)
+    assert repr(as_kernel("von_mises", 2.0)) == "VonMises(kappa=2.0)"
+    assert as_kernel("poly", degree=2, coef0=1.0).coef0 == 1.0
+    kernel = RBF()
+    assert as_kernel(kernel) is kernel
