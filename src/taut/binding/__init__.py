@@ -12,8 +12,8 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from taut.binding.arena import Arena
-from taut.binding.compiled import CompiledData, Room
+from taut.binding.arena import Arena, Room
+from taut.binding.compiled import CompiledData
 from taut.binding.mined import MinedLabels, nothing_mined
 from taut.binding.other_labels import Findings
 from taut.binding.plain import PythonData, plain

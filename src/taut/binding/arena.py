@@ -45,3 +45,25 @@ class Arena(NamedTuple):
             *real((1 + n_found) * blocks.label_size, n_planes * blocks.label_size, of=np.int32),
             *real(n_found, n_planes, 2 * n_planes, n_planes, of=np.float64),
         )
+
+
+class Room:
+    """Vectors that compiled code works in, one of a kind for each thread.
+
+    Data that are never worked on at the same time may share theirs.
+    """
+
+    def __init__(self) -> None:
+        self._vectors: dict[tuple, np.ndarray] = {}
+
+    def vector(self, kind: str, number: int, size: int, dtype: Any) -> np.ndarray:
+        """A vector, zero when it is first asked for."""
+        key = (kind, number, size, np.dtype(dtype).char)
+        if key not in self._vectors:
+            self._vectors[key] = aligned_zeros(size, dtype)
+        return self._vectors[key]
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of all that were asked for."""
+        return sum(vector.nbytes for vector in self._vectors.values())

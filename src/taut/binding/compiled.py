@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from taut.binding.abilities import CompiledAbilities
-from taut.binding.arena import Arena
+from taut.binding.arena import Arena, Room
 from taut.binding.audits import Auditor
 from taut.binding.kernels import (
     make_argmaxes,
@@ -40,28 +40,6 @@ from taut.structures.base import Blocks, CompiledStructure, Operations
 
 _LONGER = 2.0  # how many times longer than two labels' the features of others are, at most
 _LIKELY = 100.0  # times the loss: most blocks have a label that violates then
-
-
-class Room:
-    """Vectors that compiled code works in, one of a kind for each thread.
-
-    Data that are never worked on at the same time may share theirs.
-    """
-
-    def __init__(self) -> None:
-        self._vectors: dict[tuple, np.ndarray] = {}
-
-    def vector(self, kind: str, number: int, size: int, dtype: Any) -> np.ndarray:
-        """A vector, zero when it is first asked for."""
-        key = (kind, number, size, np.dtype(dtype).char)
-        if key not in self._vectors:
-            self._vectors[key] = aligned_zeros(size, dtype)
-        return self._vectors[key]
-
-    @property
-    def nbytes(self) -> int:
-        """Memory of all that were asked for."""
-        return sum(vector.nbytes for vector in self._vectors.values())
 
 
 class CompiledData(CompiledAbilities):
