@@ -423,7 +423,7 @@ class PairLabels(Multiclass):
 
 def test_exact_steps_over_labels_of_several_integers():
     case = STRUCTURES["multiclass"]
-    result = run(Problem(PairLabels(4), *case.data()))
+    result = run(Problem(PairLabels(4), *case.data()), check=False)  # argmax leaves the second
     assert_array_equal(result.w, solved("multiclass").w)
 
 
