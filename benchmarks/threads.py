@@ -26,6 +26,7 @@ import numpy as np
 
 from datasets import Letters, data_folder, mnist5k, parser
 from taut import ChainSVM, MulticlassSVM
+from taut.duals import BlockDual
 from timing import markdown, write_json
 
 matplotlib.use("Agg")
@@ -172,8 +173,11 @@ def main():
     """Measure all fits; write JSON, a table and a plot after each."""
     arguments = parser(__doc__)
     arguments.add_argument("--repeats", type=int, default=5, help="fits with each thread count")
+    arguments.add_argument("--interval", type=int, help="visits between exchanges of news")
     arguments.add_argument("--only", default="", help="part of the names of the fits to run")
     options = arguments.parse_args()
+    if options.interval:
+        BlockDual.news_interval = options.interval
     results = {}
     with ThreadPoolExecutor(max(THREADS)) as pool:
         control(max(THREADS), pool)  # compiles
