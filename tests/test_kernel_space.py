@@ -103,6 +103,18 @@ def test_the_dual_is_that_of_libsvm():
     assert_allclose(ours.certificate.dual, dual, rtol=1e-4)
 
 
+def test_rows_that_change_during_a_run_change_nothing():
+    def change(record):
+        rows[:] += 1.0
+
+    rows = X.copy()
+    problem = Problem(Scalar(), rows, SIGNS, space=through_kernel(Linear(), dtype=np.float64))
+    changed = solve(problem, tol=1e-6, random_state=0, callbacks=[change]).certificate
+    assert_allclose(
+        changed.primal, solve(kernelised("scalar", Linear()), tol=1e-6).certificate.primal, 1e-5
+    )
+
+
 def test_sparse_rows_and_histograms():
     histograms = np.maximum(X, 0.0)
     dense, csr = (

@@ -349,7 +349,8 @@ def through_kernel(
         X = rows[0] if len(rows) == 1 else sp.csr_array(rows, shape=(n_rows(rows), width))
         own = kernel.resolved(X)
         own.check_rows(X)
-        return KernelFeatures(linear, own, X, dtype, nbytes, whole)
+        # A copy: bounds are made of rows computed afresh, whatever the caller does to X meanwhile.
+        return KernelFeatures(linear, own, X.copy(), dtype, nbytes, whole)
 
     return features
 
