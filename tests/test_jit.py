@@ -1,5 +1,6 @@
 """The compilation cache: used by later processes, never stale, dispensable."""
 
+import enum
 import gc
 import shutil
 import subprocess
@@ -325,6 +326,7 @@ def made_with(scale):
 
 
 FACTOR, TABLE = 2.0, np.ones(3)
+KIND = enum.IntEnum("Kind", {"FIRST": 1})
 
 
 def inner(x):
@@ -332,14 +334,19 @@ def inner(x):
 
 
 def outer(x):
-    return inner(x) + TABLE[0]
+    return inner(x) + TABLE[0] + KIND.FIRST
 
 
 def test_values_that_functions_read_belong_to_them(monkeypatch):
     digest = sources.source_digest.__wrapped__
     first = digest(outer)
     sources.check_unchanged(outer)
-    for name, value in (("FACTOR", 3.0), ("TABLE", np.array([1.0, 1.0, 2.0])), ("inner", abs)):
+    for name, value in (
+        ("FACTOR", 3.0),
+        ("TABLE", np.array([1.0, 1.0, 2.0])),
+        ("inner", abs),
+        ("KIND", enum.IntEnum("Kind", {"FIRST": 2})),
+    ):
         with monkeypatch.context() as patch:
             patch.setitem(globals(), name, value)
             assert digest(outer) != first

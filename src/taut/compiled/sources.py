@@ -7,6 +7,8 @@ of all of these, and a kernel in memory is valid as long as the values are what 
 
 from __future__ import annotations
 
+import contextlib
+import enum
 import functools
 import hashlib
 import types
@@ -62,8 +64,9 @@ def _read(function: Callable, seen: set[int], files: bool) -> Iterator[tuple[str
     names = sorted(set(_names(function.__code__)))
     given = function.__globals__
     found = [(name, given[name]) for name in names if name in given]
-    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-    found += [(name, cell.cell_contents) for name, cell in cells if _is_filled(cell)]
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):  # it is not filled yet
+            found.append((name, cell.cell_contents))
     for name, value in found:
         for place, own in _attributes(name, value, names):
             inner = getattr(own, "py_func", own)
@@ -102,7 +105,11 @@ def _token(value: Any) -> bytes:
         return b"(" + b",".join(map(_token, value)) + b")"
     if isinstance(value, str | bytes | bool | int | float | complex | np.generic | None):
         return f"{type(value).__name__} {value!r}".encode()
-    return f"{type(value).__module__}.{getattr(value, '__qualname__', type(value))}".encode()
+    if isinstance(value, enum.EnumMeta):
+        members: dict[str, enum.Enum] = dict(value.__members__)
+        return repr({name: member.value for name, member in members.items()}).encode()
+    name = getattr(value, "__qualname__", type(value))
+    return f"{type(value).__module__}.{name} {getattr(value, '_fields', '')}".encode()
 
 
 def _names(code: types.CodeType) -> Iterator[str]:
@@ -124,11 +131,3 @@ def _code(code: types.CodeType) -> bytes:
 
 def _is_installed(module: str | None) -> bool:
     return (module or "").partition(".")[0] in _INSTALLED
-
-
-def _is_filled(cell: Any) -> bool:
-    try:
-        cell.cell_contents  # noqa: B018
-    except ValueError:
-        return False
-    return True

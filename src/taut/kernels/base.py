@@ -70,8 +70,12 @@ class Kernel(ABC):
            [0.184, 1.5  ]])
     """
 
-    definite: bool | None = None
     __array_ufunc__ = None  # arrays leave products with kernels to these
+
+    @property
+    def definite(self) -> bool | None:
+        """Whether its matrix over any rows is positive semidefinite."""
+        return None
 
     @abstractmethod
     def prepared(self, X: Matrix, dtype: Any, like: KernelRows | None = None) -> KernelRows:

@@ -56,7 +56,7 @@ class _Combined(Kernel):
         self.kernels: tuple[Kernel, ...] = tuple(kernel for group in same for kernel in group)
 
     @property
-    def definite(self) -> bool | None:  # type: ignore[override]
+    def definite(self) -> bool | None:
         """Where all are."""
         return True if all(kernel.definite for kernel in self.kernels) else None
 
@@ -158,7 +158,7 @@ class Multiple(Kernel):
         self.factor = check_positive("the factor of a kernel", factor)
 
     @property
-    def definite(self) -> bool | None:  # type: ignore[override]
+    def definite(self) -> bool | None:
         """As the kernel."""
         return self.kernel.definite
 

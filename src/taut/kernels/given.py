@@ -59,8 +59,6 @@ class Precomputed(Kernel):
            [1., 2.]])
     """
 
-    definite = None
-
     def check_rows(self, X, like=None):
         """Square and symmetric, or with a column for each training row."""
         if sp.issparse(X):
@@ -173,6 +171,8 @@ class Function(Kernel):
     array([[ 1.,  4.],
            [ 4., 16.]])
     """
+
+    definite: bool | None = None
 
     def __init__(self, function: Callable, definite: bool | None = None) -> None:
         if not callable(function):

@@ -210,7 +210,7 @@ class Polynomial(ProductKernel):
             self.degree = int(self.degree)
 
     @property
-    def definite(self) -> bool | None:  # type: ignore[override]
+    def definite(self) -> bool | None:
         """Known where it is a sum of powers of inner products."""
         return True if isinstance(self.degree, int) and self.coef0 >= 0.0 else None
 
