@@ -9,7 +9,7 @@ from sklearn.svm import SVC
 import reference
 from cases import long_if
 from taut import Problem, Regularizer, Status, solve
-from taut.engines import working
+from taut.engines import paired, working
 from taut.errors import CacheOverflow, InvalidData, InvalidFile
 from taut.kernels import RBF, Function, Intersection, Linear, Polynomial
 from taut.solvers import DualCoordinate, FrankWolfe
@@ -52,7 +52,8 @@ def test_inner_products_as_a_kernel_take_the_steps_of_linear_features(name):
 
 @pytest.mark.parametrize("name", ["scalar with a bias", "multiclass", "chain"])
 def test_working_sets_find_the_same_optimum(name, monkeypatch):
-    monkeypatch.setattr(working, "_FIRST", 5)
+    for engine in (paired, working):
+        monkeypatch.setattr(engine, "_FIRST", 5)
     whole = solve(kernelised(name, RBF(0.3)), tol=1e-5, random_state=0).certificate
     parts = solve(kernelised(name, RBF(0.3), whole=0), tol=1e-5, random_state=0).certificate
     assert whole.status is parts.status is Status.CONVERGED
@@ -124,17 +125,17 @@ def test_sparse_rows_and_histograms():
     assert_allclose(dense.certificate.primal, csr.certificate.primal, rtol=2e-3)
 
 
-def test_a_run_that_was_saved_goes_on_as_if_it_had_not_stopped(tmp_path, monkeypatch):
-    monkeypatch.setattr(working, "_FIRST", 5)
+@pytest.mark.parametrize("name", ["scalar", "multiclass"])
+def test_a_run_that_was_saved_goes_on_as_if_it_had_not_stopped(name, tmp_path, monkeypatch):
+    for engine in (paired, working):
+        monkeypatch.setattr(engine, "_FIRST", 5)
     options = {"tol": 1e-5, "random_state": 0}
-    whole = solve(kernelised("multiclass", RBF(0.3), whole=0), **options)
+    whole = solve(kernelised(name, RBF(0.3), whole=0), **options)
     path = tmp_path / "run"
-    problem = kernelised("multiclass", RBF(0.3), whole=0)
-    solve(problem, **options, max_iter=3, checkpoint=path)
-    again = kernelised("multiclass", RBF(0.3), whole=0)
-    resumed = solve(again, **options, checkpoint=path)
+    solve(kernelised(name, RBF(0.3), whole=0), **options, max_iter=3, checkpoint=path)
+    resumed = solve(kernelised(name, RBF(0.3), whole=0), **options, checkpoint=path)
     assert_allclose(resumed.w, whole.w, atol=1e-12)
-    other = kernelised("multiclass", RBF(0.4), whole=0)
+    other = kernelised(name, RBF(0.4), whole=0)
     with pytest.raises(InvalidFile, match="differs in data"):
         solve(other, **options, checkpoint=path)
 
@@ -145,11 +146,13 @@ def test_a_small_cache_computes_rows_again_and_says_so():
     expected = RBF(0.3)(X) + 2.0
     amounts = RNG.normal(size=(2, 25))
     out = np.zeros((2, 60))
-    cache.add(np.arange(25), amounts, out)
+    keep = np.arange(25) < 22
+    cache.add(np.arange(25), amounts, out, keep)
     assert (cache.computed, cache.recomputed) == (25, 0)
     with pytest.warns(CacheOverflow, match="10 of 60 rows"):
-        cache.add(np.arange(25), amounts, out)
+        cache.add(np.arange(25), amounts, out, keep)
     assert cache.recomputed > 0
+    assert (cache.slots(np.arange(22, 25)) < 0).all()  # those that pass are not kept
     assert_allclose(out, 2.0 * amounts @ expected[:25], rtol=1e-4, atol=1e-4)
 
 

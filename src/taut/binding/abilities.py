@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import numpy as np
+
 from taut.structures.abilities import ability
 from taut.structures.base import Blocks, CompiledStructure, Operations
 
@@ -21,6 +23,11 @@ class CompiledAbilities:
     def signed_losses(self) -> bool:
         """Whether losses may be below zero."""
         return self.structure.signed_losses
+
+    @property
+    def signed_rows(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Signs and losses of blocks of one row and one candidate."""
+        return self.structure.signed_rows(self.blocks)
 
     @property
     def draws_labels(self) -> bool:

@@ -13,6 +13,7 @@ import numpy as np
 
 from taut.engines.base import Engine
 from taut.engines.chunks import Chunks
+from taut.engines.paired import PairedSets
 from taut.engines.part import Ascent
 from taut.engines.serial import Serial
 from taut.engines.working import WorkingSets
@@ -20,10 +21,17 @@ from taut.problem import Problem
 
 __all__ = ["engine_of"]
 
+
+def _working_sets(problem: Any, ascent: Ascent, rng: np.random.Generator) -> Engine:
+    """Working sets of pair steps where blocks allow them, else of sweeps."""
+    of_pairs = problem.data.signed_rows is not None
+    return (PairedSets if of_pairs else WorkingSets)(problem, ascent, rng)
+
+
 _ENGINES: dict[str, Callable[[Any, Ascent, np.random.Generator], Engine]] = {
     "whole": Serial,
     "chunks": Chunks,
-    "rows": WorkingSets,
+    "rows": _working_sets,
 }
 
 

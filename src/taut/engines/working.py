@@ -3,7 +3,8 @@
 Visits move w by rows of the kernel matrix, which cost as much as the data are many. So a round
 looks at all blocks by potentials that are kept up to date, takes those with the largest gaps into a
 part of its own, whose matrix is small, sweeps over it until its gap is small, and then brings the
-potentials of all rows up to date by the rows that moved.
+potentials of all rows up to date by the rows that moved. `taut.engines.paired` has what blocks of
+one row and one candidate have instead of sweeps.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ class WorkingSets(Serial):
         rows, amounts = features.members[moved], moves[:, moved].astype(np.float64)
         np.add.at(coefficients.T, rows, amounts.T)
         own_tail[:] = tail
-        self.features.cache.add(rows, amounts, potentials)
+        self.features.cache.add(rows, amounts, potentials, np.ones(len(rows), dtype=bool))
         return movement
 
     def _working_part(self, chosen: np.ndarray) -> tuple[Part, KernelFeatures, np.ndarray]:

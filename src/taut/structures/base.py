@@ -385,6 +385,14 @@ class CompiledStructure(ABC):
         """
         return Listed.same(self.all_labels)
 
+    def signed_rows(self, blocks: Blocks) -> tuple[np.ndarray, np.ndarray] | None:
+        """The sign and the loss of each block's candidate, where blocks have one row and one each.
+
+        Its psi is the sign times the features of the row. Working sets of a kernel then move pairs
+        of blocks at a time. None where labels are something else.
+        """
+        return None
+
     def knows_labels(self, blocks: Blocks) -> bool:
         """Whether `valid_labels` tells which labels a block has, rather than trusting them."""
         asked = type(self).valid_labels is not CompiledStructure.valid_labels

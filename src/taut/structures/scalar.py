@@ -123,6 +123,11 @@ class Scalar(SignedRows):
         """+1 where the truth's score (0) is at least the candidate's, else -1."""
         return 1 - 2 * labels
 
+    def signed_rows(self, blocks):
+        """Signs and margins."""
+        signs, margins = blocks.data[0].T
+        return signs, margins
+
     @property
     def all_labels(self):
         """The candidate alone: the truth's weight is what remains of C_i."""

@@ -207,7 +207,7 @@ class Run:
             self.least_gap = min(gap, self.least_gap)
         primal, exact = dual + gap, False
         self.state.primal, self.state.excess = primal, excess
-        if report.candidate is not None:
+        if report.candidate is not None and not self.state.steady:
             self.consider(report.candidate)
         looks_back = event.over and self.looks_back()
         if looks_back or (event.complete and self.worth_verifying(gap, primal)):
@@ -403,7 +403,7 @@ class Run:
         if not self.recentres:
             self.centre.new_problem()
             return
-        kappa = self.solver.recentring
+        kappa = 0.0 if self.state.steady else self.solver.recentring
         if kappa == "auto" and not self.centre.begun:
             kappa = self.centre.first_strength(self.state.curvature())
         elif kappa == "auto":

@@ -1,0 +1,186 @@
+"""Working sets of blocks that have one row and one candidate each, as in binary classification.
+
+A round looks at all blocks, takes those that gain most and those between their bounds, and moves
+pairs of their dual variables on the matrix of their rows (`taut.duals.pair_steps`). Then it brings
+the potentials of all rows up to date by the rows that moved.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from taut.duals.pair_steps import pair_steps_in
+from taut.engines.naming import Arrays
+from taut.engines.part import Ascent, Reply
+from taut.engines.serial import Serial
+from taut.engines.turns import KeepGoing
+from taut.problem import Problem
+from taut.spaces.kernel import KernelFeatures
+from taut.spaces.kernel_rows import WorkingMatrix
+from taut.storage.stored import Stored, check
+
+_FIRST = 512  # blocks that are added to the first working set
+_MOST = 1536  # to any, or
+_SHARE = 0.1  # of all blocks, whichever is more
+_FREE = 8192  # blocks between their bounds that are in each
+_LOCAL = 0.1  # of a working set's gap, at which it is left
+_GOAL = 0.3  # of the gap that is wanted of all blocks, at which any working set is left
+_CHANCE = 0.4  # of the objective: while the gap is larger, blocks are drawn at random
+_NEGLIGIBLE = 0.02  # of the mean gap that is wanted: blocks with less are satisfied
+_ROUNDING = 1e-6  # of a block's weight, by which it is at a bound
+_CENTRE = 1.0  # strength of the moving centre within a working set
+_WEAKEST = 0.1  # below which it is switched off
+_STEPS = 100  # for each block of a working set, at most
+_TURN = 2000  # steps between two questions whether to go on
+
+
+class PairedSets(Serial):
+    """Dual variables of all blocks, and pair steps among those that matter most."""
+
+    steady = True  # the centre moves within working sets
+
+    def __init__(self, problem: Problem, ascent: Ascent, rng: np.random.Generator) -> None:
+        super().__init__(problem, ascent, rng)
+        super().widen()  # sums of terms as large as C cancel
+        duals: Any = self.part.duals
+        self.features: KernelFeatures = duals.data.blocks.features
+        self.signs, self.losses = problem.data.signed_rows
+        self.alpha = duals.alpha[:, 0]
+        self.n_added = min(_FIRST, problem.n_blocks)
+        self.most = max(_MOST, int(_SHARE * problem.n_blocks))
+        self.centre = _CENTRE
+        self.dual = -np.inf  # after the last round
+        # Rows have length 1 where steps are made; one without features cannot move w.
+        lengths = np.sqrt(self.features.norms)
+        self.lengths = np.where(lengths > 0.0, lengths, 1.0)
+        self.movable = (lengths > 0.0) & (problem.block_weight > 0.0)
+        self.matrix = self._new_matrix()
+        still = np.flatnonzero((lengths == 0.0) & (self.losses > 0.0))
+        self.alpha[still] = problem.block_weight[still]
+
+    def _new_matrix(self) -> WorkingMatrix:
+        return WorkingMatrix(self.features.cache, 1.0 / self.lengths)
+
+    def sweep(self, stiffness: float, keep_going: KeepGoing) -> Reply:
+        """A look at all blocks, and a round unless they are good enough."""
+        potentials, coefficients, _tail = self.features.shares(self.w)
+        weight, f, b = self.problem.block_weight, potentials[0], coefficients[0]
+        self.part.loss_sum = float(self.alpha @ self.losses)
+        r = self.signs * self.losses - f
+        violation = self.signs * r
+        hinge = weight * np.maximum(violation, 0.0)
+        gap = np.maximum(hinge - self.alpha * violation, 0.0)
+        total = float(gap.sum())
+        primal = 0.5 * float(b @ f) + float(hinge.sum())
+        goal, calls = self.tol * primal, len(r)
+        if total <= goal:
+            return Reply(total, 0.0, calls, True, True)
+        if primal - total < self.dual:  # under a centre it may fall, but not for long
+            self._weaken()
+        self.dual = primal - total
+        early = total > _CHANCE * primal
+        members, matrix = self.matrix.hold(self._chosen(r, gap, goal, early))
+        enough = max(_LOCAL * float(gap[members].sum()), _GOAL * goal)
+        # While w still swings, a centre only delays it.
+        new = self._moved(members, matrix, r, 0.0 if early else self.centre, enough, keep_going)
+        change = new - self.alpha[members]
+        moved = np.flatnonzero(change)
+        rows, amounts = members[moved], (self.signs[members] * change)[moved]
+        self.alpha[members] = new
+        self.part.loss_sum = float(self.alpha @ self.losses)
+        # The same numbers that the dual variables are summed up to, so that bounds need one point.
+        b[members] = self.signs[members] * new
+        # Those at their bound seldom move again.
+        between = new[moved] < weight[rows]
+        self.features.cache.add(rows, amounts[None], potentials, between)
+        self.n_added = min(2 * self.n_added, self.most, self.problem.n_blocks)
+        return Reply(total, 0.0, calls, True, False)
+
+    def _chosen(self, r: np.ndarray, gap: np.ndarray, goal: float, early: bool) -> np.ndarray:
+        """The blocks of the next working set."""
+        weight = self.problem.block_weight
+        violated = np.flatnonzero(self.movable & (gap > _NEGLIGIBLE * goal / len(gap)))
+        up = np.where(self.signs > 0.0, weight - self.alpha, self.alpha)
+        step = np.clip(r / self.lengths**2, up - weight, up)
+        gain = step * (r - 0.5 * self.lengths**2 * step)
+        free = np.flatnonzero(self.movable & (self.alpha > 0.0) & (self.alpha < weight))
+        if early:  # the worst ones would draw w to themselves alone
+            n = min(self.n_added, len(violated))
+            added = self.rng.choice(violated, n, replace=False)
+        else:
+            added = np.concatenate(
+                [_largest(side, gain, self.n_added // 2)
+                 for side in (violated[r[violated] > 0.0], violated[r[violated] < 0.0])]
+            )  # fmt: skip
+        return np.union1d(added, _largest(free, gain, _FREE))
+
+    def _moved(
+        self,
+        members: np.ndarray,
+        matrix: np.ndarray,
+        r: np.ndarray,
+        strength: float,
+        enough: float,
+        keep_going: KeepGoing,
+    ) -> np.ndarray:
+        """The dual variables of a working set after pair steps."""
+        dtype, weight = matrix.dtype, self.problem.block_weight[members]
+        signs, lengths, alpha = self.signs[members], self.lengths[members], self.alpha[members]
+        stiffness = 1.0 + strength
+        forward = (lengths / stiffness * (weight - alpha)).astype(dtype)
+        back = (lengths / stiffness * alpha).astype(dtype)
+        up, down = np.where(signs > 0.0, forward, back), np.where(signs > 0.0, back, forward)
+        own = (r[members] / lengths).astype(dtype)
+        centre, moves, sign = own.copy(), np.zeros(len(members), dtype), signs.astype(dtype)
+        steps = pair_steps_in(dtype.type)
+        limit, done, left = _STEPS * len(members), 0, np.inf
+        while done < limit and left > enough and keep_going():
+            left, count = steps(matrix, own, centre, up, down, moves, sign, strength, enough, _TURN)
+            done += count
+        if left > enough:  # a centre that is too strong, and moves too often, need not converge
+            self._weaken()
+        new = np.clip(alpha + stiffness * signs * moves / lengths, 0.0, weight)
+        new[new < _ROUNDING * weight] = 0.0
+        return np.where(new > (1.0 - _ROUNDING) * weight, weight, new)
+
+    def _weaken(self) -> None:
+        self.centre = self.centre / 2.0 if self.centre > _WEAKEST else 0.0
+
+    def wake(self) -> None:
+        """All blocks are looked at in each pass."""
+
+    def widen(self):
+        """Points are of float64 already; rows and working sets are then, too."""
+        self.features.widen()
+        self.matrix = self._new_matrix()
+
+    def arrays(self) -> Arrays:
+        """Everything, as named arrays."""
+        own = {"n_added": np.array([self.n_added]), "members": self.matrix.members}
+        return super().arrays() | own | {"steadying": np.array([self.centre, self.dual])}
+
+    def restore(self, arrays: Arrays) -> None:
+        """Go on exactly where `arrays` were taken."""
+        n = self.problem.n_blocks
+        check(
+            arrays,
+            {
+                "n_added": Stored("i8", (1,), 1, n),
+                "members": Stored("i8", arrays["members"].shape, 0, n - 1),
+                "steadying": Stored("f8", (2,), infinite=True),
+            },
+        )
+        super().restore(arrays)
+        self.n_added = int(arrays["n_added"][0])
+        self.centre, self.dual = arrays["steadying"].tolist()
+        if arrays["members"].size:
+            self.matrix.hold(arrays["members"].ravel())
+
+
+def _largest(which: np.ndarray, key: np.ndarray, n: int) -> np.ndarray:
+    """Those of `which` with the largest keys, at most n."""
+    if len(which) <= n:
+        return which
+    return which[np.argpartition(-key[which], n)[:n]]
