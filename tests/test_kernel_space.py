@@ -11,7 +11,8 @@ from cases import long_if
 from taut import Problem, Regularizer, Status, solve
 from taut.engines import paired, working
 from taut.errors import CacheOverflow, InvalidData, InvalidFile
-from taut.kernels import RBF, Function, Intersection, Linear, Polynomial
+from taut.kernels import RBF, Function, Intersection, Linear, Polynomial, VonMises
+from taut.kernels.base import EVERY
 from taut.solvers import DualCoordinate, FrankWolfe
 from taut.spaces.kernel import through_kernel
 from taut.spaces.kernel_rows import RowCache
@@ -154,6 +155,28 @@ def test_a_small_cache_computes_rows_again_and_says_so():
     assert cache.recomputed > 0
     assert (cache.slots(np.arange(22, 25)) < 0).all()  # those that pass are not kept
     assert_allclose(out, 2.0 * amounts @ expected[:25], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("kernel", [RBF(0.3), Linear(), VonMises(2.0)])
+def test_errors_of_single_precision_are_within_their_bound(kernel):
+    rows, exact = (kernel.prepared(X, dtype) for dtype in (np.float32, np.float64))
+    found, expected = np.empty((60, 60), np.float32), np.empty((60, 60))
+    rows.block(EVERY, rows, EVERY, found)
+    exact.block(EVERY, exact, EVERY, expected)
+    assert 0.0 < np.abs(found - expected).max() <= rows.error < 1e-3
+
+
+def test_rows_that_were_vouched_for_are_those_without_a_hinge():
+    problem = kernelised("scalar with a bias", RBF(0.3), C=3.0, whole=0)
+    result = solve(problem, tol=1e-4, random_state=0)
+    features = problem.data.blocks.features
+    _coefficients, _potentials, certain = features._vouched
+    margins = SIGNS * ((RBF(0.3)(X) + 1.5**2) @ result.w)
+    assert certain.any()
+    assert (margins[certain] > 1.0).all()
+    assert (result.w[certain] == 0.0).all()
+    again = kernelised("scalar with a bias", RBF(0.3), C=3.0)
+    assert_allclose(result.certificate.primal, again.primal(result.w), rtol=1e-12)
 
 
 def test_refused():

@@ -18,7 +18,7 @@ from taut.binding.mined import MinedLabels, nothing_mined
 from taut.binding.other_labels import Findings
 from taut.binding.plain import PythonData, plain
 from taut.binding.spot_check import spot_check
-from taut.binding.threads import in_threads
+from taut.compiled.threads import in_threads
 from taut.errors import InvalidData
 from taut.spaces.features import Features
 from taut.spaces.regularizer import Prior, Regularizer

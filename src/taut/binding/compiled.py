@@ -21,11 +21,11 @@ from taut.binding.kernels import (
     make_worst_planes,
 )
 from taut.binding.other_labels import Findings
-from taut.binding.threads import in_threads, numbered_ranges
 from taut.compiled.jit import specialise
 from taut.compiled.label_rows import Listed
 from taut.compiled.lanes import aligned_zeros
 from taut.compiled.sources import check_unchanged
+from taut.compiled.threads import in_threads, numbered_ranges
 from taut.errors import InvalidData, InvalidStructure, MissingOracle
 from taut.inference.m_best import best_labels, candidates
 from taut.inference.marginals import check_temperature, position_marginals, truth_log_likelihoods

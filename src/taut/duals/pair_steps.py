@@ -25,7 +25,7 @@ _SINGULAR = 1e-6  # least 1 - cos^2 of the angle between two phi
 
 
 @cache
-def pair_steps_in(dtype: type) -> Callable:
+def pair_steps_in(dtype: str) -> Callable:
     """The loop over pairs, for numbers of this type."""
     real = np.dtype(dtype).type
     whole = {4: np.int32, 8: np.int64}[np.dtype(dtype).itemsize]

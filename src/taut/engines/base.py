@@ -32,8 +32,8 @@ class DualState(ABC):
     tol: float = 0.0
     #: Whether the first dual point is a = 0, with U = 0.
     at_zero: bool = True
-    #: Whether passes keep w from swinging by themselves: the loop then neither moves a centre around
-    #: them nor averages w.
+    #: Whether passes keep w from swinging by themselves: the loop then neither moves a centre
+    #: around them nor averages w.
     steady: bool = False
     #: Whether w is where the dual vector and the centre put it; some methods move w by rules of
     #: their own, and have a dual point beside it. Their `recentring` is 0.

@@ -46,7 +46,9 @@ class PairedSets(Serial):
         super().widen()  # sums of terms as large as C cancel
         duals: Any = self.part.duals
         self.features: KernelFeatures = duals.data.blocks.features
-        self.signs, self.losses = problem.data.signed_rows
+        signed: Any = duals.data.signed_rows
+        self.signs: np.ndarray = signed[0]
+        self.losses: np.ndarray = signed[1]
         self.alpha = duals.alpha[:, 0]
         self.n_added = min(_FIRST, problem.n_blocks)
         self.most = max(_MOST, int(_SHARE * problem.n_blocks))
@@ -76,6 +78,9 @@ class PairedSets(Serial):
         primal = 0.5 * float(b @ f) + float(hinge.sum())
         goal, calls = self.tol * primal, len(r)
         if total <= goal:
+            # The hinge of a block that is further from its margin than rounding reaches is 0.
+            satisfied = (self.alpha == 0.0) & (violation < -self.features.cache.drift)
+            self.features.vouch(self.w, satisfied)
             return Reply(total, 0.0, calls, True, True)
         if primal - total < self.dual:  # under a centre it may fall, but not for long
             self._weaken()
@@ -134,7 +139,7 @@ class PairedSets(Serial):
         up, down = np.where(signs > 0.0, forward, back), np.where(signs > 0.0, back, forward)
         own = (r[members] / lengths).astype(dtype)
         centre, moves, sign = own.copy(), np.zeros(len(members), dtype), signs.astype(dtype)
-        steps = pair_steps_in(dtype.type)
+        steps = pair_steps_in(dtype.str)
         limit, done, left = _STEPS * len(members), 0, np.inf
         while done < limit and left > enough and keep_going():
             left, count = steps(matrix, own, centre, up, down, moves, sign, strength, enough, _TURN)
@@ -173,6 +178,7 @@ class PairedSets(Serial):
             },
         )
         super().restore(arrays)
+        self.features.cache.drift = np.inf  # nobody knows what stored potentials went through
         self.n_added = int(arrays["n_added"][0])
         self.centre, self.dual = arrays["steadying"].tolist()
         if arrays["members"].size:

@@ -47,6 +47,11 @@ class KernelRows(ABC):
         """Some of the rows alone."""
 
     @property
+    def error(self) -> float:
+        """How far a value of a block may be from the true one; infinite where no bound is known."""
+        return float("inf")
+
+    @property
     @abstractmethod
     def nbytes(self) -> int:
         """Memory of the rows."""

@@ -71,6 +71,16 @@ class ProductRows(KernelRows):
         return ProductRows(self.kernel, self.left[rows], self.right[rows], self.shift)
 
     @property
+    def error(self):
+        """By the largest terms that a product can be a sum of, each rounded once.
+
+        A few units more are for the numbers themselves, rounded when they were made.
+        """
+        unit = float(np.finfo(self.dtype).eps)
+        longest = [float(np.sqrt(squared_lengths(side).max())) for side in (self.left, self.right)]
+        return self.kernel.spread(unit, (self.left.shape[1] + 8.0) * unit * np.prod(longest))
+
+    @property
     def nbytes(self):
         """Of both."""
         matrices = (self.left, self.right) if self.left is not self.right else (self.left,)
@@ -92,6 +102,17 @@ def squared_lengths(X: Any) -> np.ndarray:
     return np.einsum("ij,ij->i", X, X, dtype=np.float64)
 
 
+def exponential(products: np.ndarray) -> None:
+    """Exponents, at most 0 but for rounding, become values in place."""
+    np.minimum(products, 0.0, out=products)
+    np.exp(products, out=products)
+
+
+def exponential_spread(unit: float, error: float) -> float:
+    """How far values, at most 1, are off where exponents are off by `error`."""
+    return float(np.expm1(error)) + 8.0 * unit
+
+
 class ProductKernel(Kernel):
     """A kernel whose value is a function of one inner product of two rows that are made of X."""
 
@@ -104,6 +125,10 @@ class ProductKernel(Kernel):
 
     def finish(self, products: np.ndarray) -> None:
         """Turn inner products into values, in place."""
+
+    def spread(self, unit: float, error: float) -> float:
+        """How far a value may be off where the inner product is off by `error`, of such numbers."""
+        return float("inf")
 
     def prepared(self, X, dtype, like=None):
         """Both sides, dense where few numbers are zero."""
@@ -137,6 +162,10 @@ class Linear(ProductKernel):
     def sides(self, X):
         """The rows themselves."""
         return X, X
+
+    def spread(self, unit, error):
+        """The value is the product."""
+        return error
 
 
 class RBF(ProductKernel):
@@ -174,10 +203,8 @@ class RBF(ProductKernel):
         ones = np.ones(X.shape[0])
         return _beside(X * X.dtype.type(2.0 * gamma), squares, ones), _beside(X, ones, squares)
 
-    def finish(self, products):
-        """The exponent is at most 0 but for rounding."""
-        np.minimum(products, 0.0, out=products)
-        np.exp(products, out=products)
+    finish = staticmethod(exponential)
+    spread = staticmethod(exponential_spread)
 
 
 class Polynomial(ProductKernel):
@@ -272,7 +299,5 @@ class VonMises(ProductKernel):
         ones, turns = np.ones(len(both)), np.full(len(both), -self.kappa * angles.shape[1])
         return _beside(both * both.dtype.type(self.kappa), turns), _beside(both, ones)
 
-    def finish(self, products):
-        """The exponent is at most 0 but for rounding."""
-        np.minimum(products, 0.0, out=products)
-        np.exp(products, out=products)
+    finish = staticmethod(exponential)
+    spread = staticmethod(exponential_spread)

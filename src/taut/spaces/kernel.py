@@ -21,6 +21,7 @@ import scipy.sparse as sp
 
 from taut.compiled.lanes import aligned_zeros, prefetch
 from taut.compiled.rows import n_rows
+from taut.compiled.threads import in_threads
 from taut.data.arrays import Matrix, ranges, take_runs
 from taut.data.memory import as_bytes
 from taut.errors import InvalidData
@@ -30,7 +31,8 @@ from taut.spaces.kernel_rows import RowCache
 from taut.spaces.linear import SpaceFunctions, spill_tail
 from taut.spaces.quadratic import Quadratic
 
-_HEIGHT = 512  # rows whose potentials are computed at a time
+_HEIGHT = 512  # rows whose potentials are computed at a time,
+_WIDTH = 1024  # from so many others
 _DRIFT = 1e-3  # relative, by which sums of rows of single precision may be off
 _WHOLE = 1000  # rows whose matrix takes less time than what surrounds it
 
@@ -146,6 +148,8 @@ class KernelFeatures(Features):
         Bytes for rows of the matrix.
     whole : int
         Rows up to which there is the whole matrix.
+    n_jobs : int
+        Threads that compute rows.
     """
 
     lifts = True
@@ -153,9 +157,16 @@ class KernelFeatures(Features):
     members: np.ndarray
 
     def __init__(
-        self, linear: RowFeatures, kernel: Kernel, X: Matrix, dtype: Any, cache: int, whole: int
+        self,
+        linear: RowFeatures,
+        kernel: Kernel,
+        X: Matrix,
+        dtype: Any,
+        cache: int,
+        whole: int,
+        n_jobs: int,
     ) -> None:
-        self._linear, self.kernel = linear, kernel
+        self._linear, self.kernel, self.n_jobs = linear, kernel, n_jobs
         self.rows, self.exact_rows = (kernel.prepared(X, kind) for kind in (dtype, np.float64))
         check_definite(kernel, self.exact_rows, np.random.default_rng(0))
         self.constant = linear.bias**2
@@ -169,7 +180,7 @@ class KernelFeatures(Features):
         size = n if n <= whole else 0
         self._lay_out(self._gram(slice(0, n), slice(0, size)), norms, places, overlaps)
         if size == 0:
-            self.cache = RowCache(self.rows, self.constant, cache)
+            self.cache = RowCache(self.rows, self.constant, cache, n_jobs)
 
     def __getstate__(self) -> dict[str, Any]:
         # What the features are made of; the rest follows, and changes as it is computed.
@@ -213,6 +224,7 @@ class KernelFeatures(Features):
             gram, overlaps, counted(places), self.columns, self.stride, self._tail_at, tail
         )
         self._settled: tuple[np.ndarray, np.ndarray] | None = None
+        self._vouched: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
     def view(self, data):
         """The matrix, and which rows are whose."""
@@ -261,21 +273,67 @@ class KernelFeatures(Features):
         shape = (self.columns, self.n_rows)
         return w[:n].reshape(shape), w[n : 2 * n].reshape(shape), w[2 * n :]
 
+    def vouch(self, w: np.ndarray, certain: np.ndarray) -> None:
+        """Bounds at w stay the same whatever rounding did to the potentials of `certain` rows.
+
+        These have no coefficients, and `settle` leaves their potentials at this w as they are.
+        """
+        potentials, coefficients, _tail = self.shares(w)
+        self._vouched = coefficients.copy(), potentials.copy(), certain
+
     def settle(self, w: np.ndarray) -> None:
         """Potentials afresh, from the coefficients, by rows of the kernel in float64."""
         potentials, coefficients, _tail = self.shares(w)
         if self._settled is None or not np.array_equal(self._settled[0], coefficients):
-            b = coefficients.T.astype(np.float64)
+            b = np.ascontiguousarray(coefficients.T, dtype=np.float64)
             used = np.flatnonzero(b.any(axis=1))
+            others = np.setdiff1d(np.arange(self.n_rows), used, assume_unique=True)
             values = np.empty((self.n_rows, self.columns))
-            for first in range(0, self.n_rows, _HEIGHT):
-                own = slice(first, min(first + _HEIGHT, self.n_rows))
-                block = np.empty((own.stop - first, len(used)))
-                self.exact_rows.block(own, self.exact_rows, used, block)
-                np.matmul(block, b[used], out=values[own])
-            values += self.constant * b.sum(axis=0)
+            if self._vouched is not None and np.array_equal(self._vouched[0], coefficients):
+                _same, known, certain = self._vouched
+                values[:] = known.T
+                others = others[~certain[others]]
+            values[used] = self._own_potentials(used, b[used])
+            values[others] = self._potentials(others, used, b[used])
             self._settled = coefficients.copy(), values
         potentials[:] = self._settled[1].T
+
+    def _own_potentials(self, used: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Potentials of rows from the coefficients of the same rows: half of the matrix tells."""
+        parts = [slice(k, min(k + _HEIGHT, len(used))) for k in range(0, len(used), _HEIGHT)]
+        pairs = [(p, q) for k, p in enumerate(parts) for q in parts[: k + 1]]
+
+        def share(number: int) -> np.ndarray:
+            out = np.zeros(b.shape)
+            for p, q in pairs[number :: self.n_jobs]:
+                block = self._exact(used[p], used[q])
+                out[p] += block @ b[q]
+                if p is not q:
+                    out[q] += block.T @ b[p]
+            return out
+
+        return sum(in_threads(share, range(self.n_jobs)))
+
+    def _potentials(self, rows: np.ndarray, used: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Potentials of some rows from the coefficients of others."""
+        out = np.zeros((len(rows), self.columns))
+
+        def share(number: int) -> None:
+            for first in range(number * _HEIGHT, len(rows), self.n_jobs * _HEIGHT):
+                own = slice(first, first + _HEIGHT)
+                for start in range(0, len(used), _WIDTH):
+                    some = slice(start, start + _WIDTH)
+                    out[own] += self._exact(rows[own], used[some]) @ b[some]
+
+        in_threads(share, range(self.n_jobs))
+        return out
+
+    def _exact(self, own: np.ndarray, others: np.ndarray) -> np.ndarray:
+        """Values of some rows with others in float64."""
+        block = np.empty((len(own), len(others)))
+        self.exact_rows.block(own, self.exact_rows, others, block)
+        block += self.constant
+        return block
 
     def is_point(self, w):
         """Whether potentials are those of the coefficients, in the precision of passes."""
@@ -306,7 +364,11 @@ class KernelFeatures(Features):
 
 
 def through_kernel(
-    kernel: Kernel, dtype: Any = np.float32, cache: int | str = "500MB", whole: int = _WHOLE
+    kernel: Kernel,
+    dtype: Any = np.float32,
+    cache: int | str = "500MB",
+    whole: int = _WHOLE,
+    n_jobs: int = 1,
 ) -> Callable[[Features], KernelFeatures]:
     """What turns the linear features of blocks into those of a kernel, for `taut.Problem`.
 
@@ -319,6 +381,8 @@ def through_kernel(
         Bytes for rows of the matrix.
     whole : int, default=1000
         Rows up to which the whole matrix is computed at first.
+    n_jobs : int, default=1
+        Threads that compute rows.
 
     Examples
     --------
@@ -350,7 +414,7 @@ def through_kernel(
         own = kernel.resolved(X)
         own.check_rows(X)
         # A copy: bounds are made of rows computed afresh, whatever the caller does to X meanwhile.
-        return KernelFeatures(linear, own, X.copy(), dtype, nbytes, whole)
+        return KernelFeatures(linear, own, X.copy(), dtype, nbytes, whole, n_jobs)
 
     return features
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from taut.compiled.jit import kernel
+from taut.compiled.threads import in_threads
 from taut.console.notices import warn_once
 from taut.errors import CacheOverflow
 from taut.kernels import KernelRows
@@ -17,31 +20,28 @@ _MORE = 64  # members beyond that
 
 
 @kernel
-def _add_rows(gram, slots, amounts, start, out):
-    """out[k, start:] += sum_p amounts[k, p] gram[slots[p]], as far as rows go."""
-    n, count = gram.shape[1], slots.shape[0]
-    for first in range(0, n, _WIDTH):
-        last = min(first + _WIDTH, n)
-        for k in range(out.shape[0]):
-            # Slices: an index that is a sum is taken for one that may be negative.
-            target, factors = out[k][start + first : start + last], amounts[k]
-            p = 0
-            # Four at a time: what is added to is read and written a quarter as often.
-            while p + 4 <= count:
-                a, b, c, d = factors[p], factors[p + 1], factors[p + 2], factors[p + 3]
-                if a != 0.0 or b != 0.0 or c != 0.0 or d != 0.0:
-                    ra, rb = gram[slots[p]][first:last], gram[slots[p + 1]][first:last]
-                    rc, rd = gram[slots[p + 2]][first:last], gram[slots[p + 3]][first:last]
-                    for u in range(target.shape[0]):
-                        target[u] += a * ra[u] + b * rb[u] + c * rc[u] + d * rd[u]
-                p += 4
-            while p < count:
-                a = factors[p]
-                if a != 0.0:
-                    row = gram[slots[p]][first:last]
-                    for u in range(target.shape[0]):
-                        target[u] += a * row[u]
-                p += 1
+def _add_rows(gram, slots, amounts, out):
+    """out[k] += sum_p amounts[k, p] gram[slots[p]]."""
+    count = slots.shape[0]
+    for k in range(out.shape[0]):
+        target, factors = out[k], amounts[k]
+        p = 0
+        # Four at a time: what is added to is read and written a quarter as often.
+        while p + 4 <= count:
+            a, b, c, d = factors[p], factors[p + 1], factors[p + 2], factors[p + 3]
+            if a != 0.0 or b != 0.0 or c != 0.0 or d != 0.0:
+                ra, rb = gram[slots[p]], gram[slots[p + 1]]
+                rc, rd = gram[slots[p + 2]], gram[slots[p + 3]]
+                for u in range(target.shape[0]):
+                    target[u] += a * ra[u] + b * rb[u] + c * rc[u] + d * rd[u]
+            p += 4
+        while p < count:
+            a = factors[p]
+            if a != 0.0:
+                row = gram[slots[p]]
+                for u in range(target.shape[0]):
+                    target[u] += a * row[u]
+            p += 1
 
 
 @kernel
@@ -62,11 +62,14 @@ class RowCache:
     constant : float
     nbytes : int
         For the rows that are kept, at least one.
+    n_jobs : int, default=1
+        Threads, each of which has some columns.
     """
 
-    def __init__(self, rows: KernelRows, constant: float, nbytes: int) -> None:
+    def __init__(self, rows: KernelRows, constant: float, nbytes: int, n_jobs: int = 1) -> None:
         self.rows = rows
         self.constant = constant
+        self.n_jobs = n_jobs
         self.capacity = min(rows.n, max(nbytes // (rows.dtype.itemsize * rows.n), 1))
         # Memory that is not written to is not taken.
         self.gram = np.empty((self.capacity, rows.n), dtype=rows.dtype)
@@ -75,6 +78,9 @@ class RowCache:
         self._used = np.zeros(self.capacity, dtype=np.int64)  # when it was, last
         self._dropped = np.zeros(rows.n, dtype=bool)
         self._time = 0
+        #: How far sums of rows may be from the true ones, whatever was added to them.
+        self.drift = 0.0
+        self._error = rows.error + 2.0 * float(np.finfo(rows.dtype).eps) * (1.0 + constant)
         #: Rows that were computed, and how many of them because the budget had no room for them.
         self.computed = self.recomputed = 0
 
@@ -92,20 +98,43 @@ class RowCache:
         self, which: np.ndarray, amounts: np.ndarray, out: np.ndarray, keep: np.ndarray
     ) -> None:
         """out[k] += sum_p amounts[k, p] times row which[p]; rows are kept where `keep` says so."""
+        self.drift += self._error * float(np.abs(amounts).sum())
         self._count(which[self._slot[which] < 0])
         here = keep | (self._slot[which] >= 0)
         for part in np.array_split(np.flatnonzero(here), -(-int(here.sum()) // self.capacity) or 1):
-            slots = self._hold(which[part])
-            _add_rows(self.gram, slots, np.ascontiguousarray(amounts[:, part]), 0, out)
+            self._add_held(self._hold(which[part]), np.ascontiguousarray(amounts[:, part]), out)
         passing = np.flatnonzero(~here)
-        for first in range(0, len(passing), _HEIGHT):
-            part = passing[first : first + _HEIGHT]
-            own, some = which[part], np.ascontiguousarray(amounts[:, part])
-            for start in range(0, self.rows.n, _WIDTH):
-                others = slice(start, min(start + _WIDTH, self.rows.n))
-                block = np.empty((len(own), others.stop - start), dtype=self.gram.dtype)
-                self.compute(own, others, block)
-                _add_rows(block, np.arange(len(own)), some, start, out)
+        own, some = which[passing], np.ascontiguousarray(amounts[:, passing])
+
+        def pass_by(others: slice) -> None:
+            for first in range(0, len(own), _HEIGHT):
+                part = slice(first, min(first + _HEIGHT, len(own)))
+                block = self._block(own[part], others)
+                _add_rows(block, np.arange(len(block)), some[:, part].copy(), out[:, others])
+
+        self._by_columns(pass_by)
+
+    def _add_held(self, slots: np.ndarray, amounts: np.ndarray, out: np.ndarray) -> None:
+        def add(others: slice) -> None:
+            _add_rows(self.gram[:, others], slots, amounts, out[:, others])
+
+        self._by_columns(add)
+
+    def _by_columns(self, work: Callable[[slice], None]) -> None:
+        """Call for all columns, some at a time, in threads."""
+        n = self.rows.n
+        parts = [slice(first, min(first + _WIDTH, n)) for first in range(0, n, _WIDTH)]
+
+        def share(number: int) -> None:
+            for others in parts[number :: self.n_jobs]:
+                work(others)
+
+        in_threads(share, range(self.n_jobs))
+
+    def _block(self, own: np.ndarray, others: slice) -> np.ndarray:
+        block = np.empty((len(own), others.stop - others.start), dtype=self.gram.dtype)
+        self.compute(own, others, block)
+        return block
 
     def _hold(self, which: np.ndarray) -> np.ndarray:
         """Where these rows are, computed if they are not there."""
@@ -120,13 +149,13 @@ class RowCache:
             self._slot[evicted] = -1
             self._dropped[evicted] = True
             self._owner[free], self._slot[missing], self._used[free] = missing, free, self._time
-            for first in range(0, len(missing), _HEIGHT):
-                own, into = missing[first : first + _HEIGHT], free[first : first + _HEIGHT]
-                for start in range(0, self.rows.n, _WIDTH):
-                    others = slice(start, min(start + _WIDTH, self.rows.n))
-                    block = np.empty((len(own), others.stop - start), dtype=self.gram.dtype)
-                    self.compute(own, others, block)
-                    self.gram[into, others] = block
+
+            def fill(others: slice) -> None:
+                for first in range(0, len(missing), _HEIGHT):
+                    part = slice(first, first + _HEIGHT)
+                    self.gram[free[part], others] = self._block(missing[part], others)
+
+            self._by_columns(fill)
         return self._slot[which]
 
     def _count(self, missing: np.ndarray) -> None:
