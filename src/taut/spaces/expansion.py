@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -90,6 +91,12 @@ class KernelExpansion:
         self.kernel = kernel
         self.point = point
         self._prepared: dict[np.dtype, KernelRows] = {}
+
+    def with_tail(self, tail: np.ndarray) -> KernelExpansion:
+        """The same rows with another tail."""
+        other = copy.copy(self)
+        other.point = self.point._replace(tail=tail)
+        return other
 
     def _kept(self, dtype: np.dtype) -> KernelRows:
         """The support rows in one precision, made once."""
