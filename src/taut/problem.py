@@ -246,13 +246,13 @@ class Problem:
 
     def primal(self, w: np.ndarray) -> float:
         """P(w), by one oracle call per block."""
-        return self.primal_bound(self._scaled(w)).value
+        return self.primal_bound(self.scaled(w)).value
 
     def penalty(self, w: np.ndarray) -> float:
         """The regulariser's part of P(w)."""
-        return self.quadratic.value(self._scaled(w))
+        return self.quadratic.value(self.scaled(w))
 
-    def _scaled(self, w: np.ndarray) -> np.ndarray:
+    def scaled(self, w: np.ndarray) -> np.ndarray:
         """The weights in the form that passes work on."""
         return self.data.pad(self.data.prior.scaled(np.asarray(w, np.float64)))
 

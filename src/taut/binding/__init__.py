@@ -37,6 +37,7 @@ __all__ = [
     "Room",
     "bind",
     "complete",
+    "completed",
     "has_oracle",
     "in_threads",
     "nothing_mined",
@@ -73,17 +74,29 @@ def has_oracle(data: Data, name: str) -> TypeGuard[CompiledData]:
 
 
 def complete(
-    structure: Any, X: Any, y: Any, w: np.ndarray | None = None, n_jobs: int = 1
+    structure: Any,
+    X: Any,
+    y: Any,
+    w: np.ndarray | None = None,
+    n_jobs: int = 1,
+    space: Callable[[Features], Features] | None = None,
 ) -> Sequence[Any]:
     """The truths y with their best latent parts under w; with a first guess without w."""
-    if isinstance(structure, CompiledStructure):
-        if w is None:
-            return y
-        truth = structure.encode(X, y).truth
-        return CompiledData(structure, structure.encode(X)).completed(truth, w, n_jobs)
+    if not isinstance(structure, CompiledStructure):
+        return _completed_plainly(structure, X, y, *(() if w is None else (w,)))
+    return y if w is None else completed(bind(structure, X, space=space), X, y, w, n_jobs)
+
+
+def completed(data: Data, X: Any, y: Any, w: np.ndarray, n_jobs: int = 1) -> Sequence[Any]:
+    """The same for X that is bound already, without truths."""
+    if isinstance(data, CompiledData):
+        return data.completed(data.structure.encode(X, y).truth, w, n_jobs)
+    return _completed_plainly(data.structure, X, y, w)
+
+
+def _completed_plainly(structure: Any, X: Any, y: Any, *guess: np.ndarray) -> Sequence[Any]:
     if len(y) != len(X):
         raise InvalidData(f"X has {len(X)} examples, y has {len(y)}: give one label to each")
     check_signatures(structure)
     pairs = zip(plain(X), plain(y), strict=True)
-    guess = () if w is None else (w,)
     return [structure.complete(x, truth, *guess) for x, truth in pairs]

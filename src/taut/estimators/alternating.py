@@ -16,10 +16,13 @@ from taut.data.chunks import Chunk
 from taut.data.labels import as_labels, share_right
 from taut.data.source import Source
 from taut.data.weights import check_sample_weight
+from taut.errors import InvalidData
 from taut.estimators.base import columns_of, estimator
 from taut.estimators.classification import LinearClassifier
+from taut.estimators.forms import KERNEL, form_of
 from taut.estimators.online import Answers, OnlineEstimator
 from taut.latent.alternation import LatentProblem, StreamedLatentProblem, alternate
+from taut.problem import Problem
 from taut.structures.bags import STARTS, first_bags
 from taut.structures.base import as_stacked
 
@@ -46,24 +49,26 @@ class Alternating(OnlineEstimator):
         coef_shape: tuple[int, int] | None,
         *data: Any,
         **more: Any,
-    ) -> tuple[np.ndarray, dict[str, Any]]:
-        """W, and all fitted attributes that follow from it and from the rounds."""
+    ) -> tuple[Problem, dict[str, Any]]:
+        """The problem of the last latent parts, and all fitted attributes but these parts."""
+        form = form_of(self.kernel)
         problem = kind(
-            *data, C=self.C, n_jobs=self._threads(), regularizer=self._regularizer(coef_shape),
+            *data, C=self.C, n_jobs=self._threads(), regularizer=form.regularizer(self, coef_shape),
             **more,
         )  # fmt: skip
-        options = self._options()
+        options, fitted_before = self._options(), {"coef_", "dual_coef_"} & vars(self).keys()
         for name in ("max_rounds", "round_tol"):
             check_number(name, getattr(self, name))
         result = alternate(
             problem,
             max_rounds=self.max_rounds,
             round_tol=self.round_tol,
-            start=self._joint_weights() if self.warm_start and hasattr(self, "coef_") else None,
+            start=self._form.point(self) if self.warm_start and fitted_before else None,
             **options,
         )
         fitted = self._facts(result) | {"rounds_": result.rounds}
-        return result.w, fitted | self._attributes(result.w, coef_shape)
+        own = form.attributes(self, result.w, coef_shape, result.problem)
+        return result.problem, fitted | own
 
 
 @estimator
@@ -134,22 +139,28 @@ class BagClassifier(LinearClassifier, Alternating):
         shape = self._columns(len(known["classes_"])), matrix.shape[1]
         X, y = (Checked(matrix), offsets), self._truths(codes, np.zeros_like(codes))
         first = self._first(matrix, offsets, codes, self._seed())
-        w, fitted = self._alternate(
-            LatentProblem, shape, structure, X, y, sample_weight=weight, first=first
-        )
-        completed = complete(structure, X, y, w, self._threads())
-        latent = np.asarray(completed, dtype=np.intp).reshape(len(codes), -1)[:, -1]
+        last, fitted = self._alternate(
+            LatentProblem, shape, structure, X, y, sample_weight=weight, first=first,
+            space=form_of(self.kernel).space(self),
+        )  # fmt: skip
+        latent = np.asarray(last.y, dtype=np.intp).reshape(len(codes), -1)[:, -1]
         return fitted | {"latent_": latent[self._latent_in(codes)]}
 
     def _first(
         self, matrix: Matrix, offsets: np.ndarray, codes: np.ndarray, seed: int
     ) -> tuple[tuple[Checked, np.ndarray], np.ndarray]:
         """Bags and truths of the first round."""
+        if self.start == "mean" and form_of(self.kernel) is KERNEL:
+            raise InvalidData(
+                f"start = 'mean' begins with means of rows, and kernel = {self.kernel!r} has "
+                "features whose means are those of no row: give start='first' or start='random'"
+            )
         X, rows = first_bags(matrix, offsets, self._latent_in(codes), self.start, seed)
         return X, self._truths(codes, rows)
 
     def _fit_source(self, source: Source, **others: Any) -> Self:
         self._refuse_beside(others)
+        self._needs_parts()
         classes, n = self._classes_of(source), source.n_features or 0
         known = self._known(classes)
         structure, shape = self._structure(known), (self._columns(len(classes)), n)

@@ -20,6 +20,8 @@ from taut.console.progress import progress_line
 from taut.data.arrays import Matrix, as_matrix
 from taut.errors import InvalidData, InvalidType, NotConverged, UncertainLabels
 from taut.estimators import storage
+from taut.estimators.documentation import SHARED
+from taut.estimators.forms import HasKernel, form_of
 from taut.estimators.priors import CoefRegularizer
 from taut.problem import Problem
 from taut.result import OVER_RETURNED, DualPoint, Record, Status
@@ -27,75 +29,12 @@ from taut.solvers import SOLVERS, Solver
 from taut.solving import belonging_of, solve
 from taut.training.checkpoint import Checkpoint
 
-_KEPT = ("_state", "_online", "_end")  # what a fit may leave beside its fitted attributes
+#: What a fit may leave beside its fitted attributes.
+_KEPT = ("_state", "_online", "_end", "_expansion")
 _NEGLIGIBLE = 1e-8  # relative gap up to which it does not matter that there is none smaller
 _WARNED = (
     Status.MAX_ITER, Status.TIME_LIMIT, Status.MAX_ROUNDS, Status.INTERRUPTED, Status.OUT_OF_MEMORY,
 )  # fmt: skip
-
-#: What the documentation of several estimators says, by the names that stand for it there.
-_SHARED = {
-    "training": """C : float, default=1.0
-        Multiplies the sum of the losses: larger fits the training data more closely.
-    solver : "auto", str or Solver, default="auto"
-        A name such as "dual_coordinate", or an object such as `taut.solvers.DualCoordinate()`. By
-        default that, and `OnlineCache()` for data that are read part by part.
-    prior_mean : array or fitted model, optional
-        What the weights are drawn to, in the shape of `coef_`; 0 by default.
-    prior_precision : float or array, optional
-        How strongly: factors on the squares of the weights, in the shape of `coef_`, or a matrix,
-        the inverse of the prior's covariance. 1 by default.
-    nonneg : bool or array of bool, default=False
-        Which weights must not be negative, in the shape of `coef_`; True is all but intercepts.
-    tol : float, default=1e-3
-        Relative duality gap (P - D) / P at which training ends.
-    max_iter : int, default=1000
-        Largest number of passes over the data.
-    time_limit : float, optional
-        Seconds after which training ends; compilation does not count, and the proof of the bounds
-        at the end comes on top.
-    n_jobs : int, default=1
-        Threads; -1 for all processors. With more than one, runs of one seed differ within `tol`.
-    random_state : int, RandomState, Generator or None
-        Seed of the order of visits.
-    verbose : int, default=0
-        1 shows progress on standard error: a live line on a terminal, elsewhere a line every few
-        seconds.
-    warm_start : bool, default=False
-        Start from the dual variables of the last fit, which must have been on the same data.
-    callbacks : sequence of callables, default=()
-        Called with a `taut.Record` after each pass; returning True ends training.
-    checkpoint : Checkpoint or path, optional
-        Where to save training from time to time, and to resume it from.""",
-    "fitted": """certificate_ : Certificate
-        Primal, dual, gap, and why training ended.
-    history_ : History
-        A record of each pass.
-    n_iter_ : int
-        Number of passes.""",
-    "intercept": """fit_intercept : bool, default=True
-    intercept_scaling : float, default=1.0
-        Value of the constant feature; larger means less regularised intercepts.""",
-    "class_weight": """class_weight : dict or "balanced", optional
-        Factors on C by class.""",
-    "calibrate": """calibrate : float, optional
-        Share of the rows, between 0 and 1, from which `temperature_` is found; `predict_proba` is
-        there then. Weights and certificate are those of a fit to all rows, and the temperature is
-        that of a second fit, to the other rows.""",
-    "node_parameters": """loss : "hamming" or "mean_hamming", default="hamming"
-        Number of wrong labels in a graph, or their share.
-    pairwise : {"full", "symmetric", "potts"}, default="full"
-        A weight for each pair of labels in the order of the edge, for each pair in any order, or
-        one for equal labels and none for different ones.""",
-    "node_attributes": """coef_ : ndarray of shape (n_labels, n_features)
-    pairwise_ : ndarray of shape (n_edge_features, n_ties)
-        The weights of pairs of labels: as many as `pairwise` tells apart.
-    pair_weights_ : ndarray of shape (n_edge_features, n_labels, n_labels)
-        The same for each pair, the label of an edge's first node first.
-    classes_ : ndarray of shape (n_labels,)
-    temperature_ : float
-        What `fit_temperature` has found, for `predict_marginals`.""",
-}
 
 
 class End(NamedTuple):
@@ -114,7 +53,7 @@ def estimator(cls: type[T]) -> type[T]:
 
     scikit-learn wants all parameters spelt out in each constructor, and nothing else in it.
     """
-    cls.__doc__ = (cls.__doc__ or "").format(**_SHARED)
+    cls.__doc__ = (cls.__doc__ or "").format(**SHARED)
     return dataclass(kw_only=True, eq=False, repr=False)(cls)
 
 
@@ -137,7 +76,7 @@ def columns_of(X: Any, matrix: Matrix) -> dict[str, Any]:
 
 
 @estimator
-class StructuralEstimator(BaseEstimator):
+class StructuralEstimator(HasKernel, BaseEstimator):
     """Base of the estimators: they differ in their structure and in the shape of their weights."""
 
     C: float = field(default=1.0, kw_only=False)
@@ -164,7 +103,9 @@ class StructuralEstimator(BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self._takes_sparse
+        of_matrix = getattr(self.kernel, "of_matrix", False) is True
+        tags.input_tags.pairwise = of_matrix or str(self.kernel) == "precomputed"
+        tags.input_tags.sparse = self._takes_sparse and not tags.input_tags.pairwise
         tags.target_tags.required = tags.target_tags.required or self._needs_y
         return tags
 
@@ -237,9 +178,17 @@ class StructuralEstimator(BaseEstimator):
             "checkpoint": checkpoint,
         }
 
+    def __getstate__(self) -> dict[str, Any]:
+        # What prediction prepares is made again.
+        return {name: v for name, v in super().__getstate__().items() if name != "_expansion"}
+
     def _attributes(self, w: np.ndarray, coef_shape: tuple[int, int] | None) -> dict[str, Any]:
         """The fitted attributes that w consists of."""
         raise NotImplementedError
+
+    def _intercepts(self) -> np.ndarray:
+        """What is added to the scores of linear models."""
+        return np.zeros(1)
 
     def _regularizer(self, coef_shape: tuple[int, int] | None) -> CoefRegularizer:
         return CoefRegularizer(self.prior_mean, self.prior_precision, self.nonneg, coef_shape)
@@ -253,12 +202,13 @@ class StructuralEstimator(BaseEstimator):
         coef_shape: tuple[int, int] | None,
     ) -> dict[str, Any]:
         """Fitted attributes, from data in memory."""
-        options = self._options()
+        options, form = self._options(), form_of(self.kernel)
         problem = Problem(
-            structure, X, y, self.C, sample_weight, self._threads(), self._regularizer(coef_shape)
-        )
+            structure, X, y, self.C, sample_weight, self._threads(),
+            form.regularizer(self, coef_shape), form.space(self),
+        )  # fmt: skip
         w, fitted = self._solve(problem, options)
-        return fitted | self._attributes(w, coef_shape)
+        return fitted | form.attributes(self, w, coef_shape, problem)
 
     def _solve(
         self, problem: Problem, options: dict[str, Any]
@@ -318,17 +268,25 @@ class StructuralEstimator(BaseEstimator):
         other = copy.copy(self).set_params(C=C)
         # Within a walk the data stay as they were when the first solve hashed them.
         known = belonging_of(self._state) if hasattr(self, "_state") else None
-        w, fitted = other._solve(self._end.problem.with_factor(C, known), other._options())
-        return other._with_weights(w, fitted)
+        problem = self._end.problem.with_factor(C, known)
+        w, fitted = other._solve(problem, other._options())
+        own = self._form.attributes(other, w, self._coef_shape(), problem)
+        return other._with_attributes(own, fitted)
 
-    def _with_weights(self, w: np.ndarray, fitted: dict[str, Any]) -> Self:
-        """Take w and what is known about it; all else that a fit learned stays."""
+    def _mixed(self, other: Self, share: float, fitted: dict[str, Any]) -> Self:
+        """Take what is between this model and another of the same data, and what is known of it."""
+        return self._with_attributes(self._form.mixed(self, other, share), fitted)
+
+    def _with_attributes(self, own: dict[str, Any], fitted: dict[str, Any]) -> Self:
+        """Take attributes and what is known about them; all else that a fit learned stays."""
         facts = {name: value for name, value in vars(self).items() if name.endswith("_")}
         facts.pop("temperature_", None)  # it was that of other weights
-        return self._take(facts | self._attributes(w, self._coef_shape()) | fitted)
+        return self._take(facts | own | fitted)
 
     def _coef_shape(self) -> tuple[int, int] | None:
         """What `_attributes` was given when the model was fitted."""
+        if not hasattr(self, "coef_"):
+            return None
         rows = np.atleast_2d(self.coef_)
         return rows.shape[0], rows.shape[1]
 

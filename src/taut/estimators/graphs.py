@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from taut.binding import CompiledData, bind
+from taut.binding import CompiledData
 from taut.data.graphs import Graphs, as_graphs
 from taut.data.labels import as_label_sequences, class_index, share_right
 from taut.data.source import Source
@@ -81,15 +81,21 @@ class _NodeLabels(LabelDistribution):
     def _attributes(self, w: np.ndarray, coef_shape: Any) -> dict[str, np.ndarray]:
         n_labels, n_features = coef_shape
         nodes, pairs = np.split(w, [n_labels * n_features])
-        n_ties = tie_table(n_labels, self.pairwise)[1]
-        return {
-            "coef_": nodes.reshape(coef_shape).copy(),
-            "pairwise_": pairs.reshape(-1, n_ties).copy(),
-        }
+        coef = nodes.reshape(coef_shape).copy()
+        return {"coef_": coef} | self._tail_attributes(pairs, n_labels)
+
+    def _tail_attributes(self, tail: np.ndarray, columns: int) -> dict[str, np.ndarray]:
+        n_ties = tie_table(columns, self.pairwise)[1]
+        return {"pairwise_": tail.reshape(-1, n_ties).copy()}
+
+    def _tail(self) -> np.ndarray:
+        return self.pairwise_.ravel()
 
     def _joint_weights(self) -> np.ndarray:
         """W of the fitted attributes: the inverse of `_attributes`."""
-        return np.concatenate([self.coef_.ravel(), self.pairwise_.ravel()])
+        return np.concatenate([self.coef_.ravel(), self._tail()])
+
+    _position_weights = _joint_weights
 
     @property
     def pair_weights_(self) -> np.ndarray:
@@ -123,9 +129,9 @@ class _NodeLabels(LabelDistribution):
     def _labels(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """The best labels of all nodes, and where each graph begins."""
         graphs = self._graphs(X)
-        data = bind(self._structure(len(self.classes_)), graphs)
-        w: np.ndarray = self._joint_weights().astype(data.dtype, copy=False)
-        return self.classes_[np.concatenate(data.predict(w, self._threads()))], graphs.offsets
+        data, w = self._form.bound(self, self._structure(len(self.classes_)), graphs)
+        labels = data.predict(w.astype(data.dtype, copy=False), self._threads())
+        return self.classes_[np.concatenate(labels)], graphs.offsets
 
     def _graphs(self, X: Any) -> Graphs:
         """X, checked, with the features that fit saw."""
@@ -146,7 +152,7 @@ class _NodeLabels(LabelDistribution):
         if y is not None:
             codes = number_labels(as_label_sequences(y, graphs.offsets), self.classes_)
         structure = self._exact_structure(len(self.classes_))
-        return CompiledData(structure, structure.encode(graphs, codes)), self._joint_weights()
+        return self._form.bound(self, structure, graphs, codes)
 
     def _by_example(self, values: np.ndarray, offsets: np.ndarray, X: Any) -> list[np.ndarray]:
         return np.split(values, offsets[1:-1])
@@ -241,6 +247,13 @@ class GraphSVM(_NodeLabels):
                 "trees are small enough; otherwise there is predict alone"
             )
         return ExactGraph(n_labels, self.pairwise, self._normalize, self.max_table)
+
+    def _check_kernel(self, kernel: Any) -> None:
+        if self.inference != "exact":
+            raise InvalidData(
+                f"inference = {self.inference!r} and kernel = {self.kernel!r}: only exact inference "
+                "works with potentials of a kernel; set inference='exact', or kernel='linear'"
+            )
 
     def _regularizer(self, coef_shape: tuple[int, int] | None) -> LabelMajorRegularizer:
         attracts = self.inference == "cut" and self.pairwise == "potts"

@@ -7,12 +7,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from taut.binding import complete
+from taut.binding import complete, completed
 from taut.data.chunks import Chunk
 from taut.data.source import Source
 from taut.errors import InvalidData
 from taut.estimators.alternating import Alternating, BagClassifier
 from taut.estimators.base import estimator
+from taut.estimators.forms import form_of
 from taut.estimators.online import takes_sources
 from taut.estimators.structured import StructuredSVM
 from taut.latent.alternation import LatentProblem, StreamedLatentProblem
@@ -170,12 +171,14 @@ class LatentStructuredSVM(Alternating, StructuredSVM):
         if isinstance(X, Source):
             return self._fit_source(X, y=y, sample_weight=sample_weight)
         _, fitted = self._alternate(
-            LatentProblem, None, self.structure, X, y, sample_weight=sample_weight
-        )
+            LatentProblem, None, self.structure, X, y, sample_weight=sample_weight,
+            space=form_of(self.kernel).space(self),
+        )  # fmt: skip
         return self._keep(fitted)
 
     def _fit_source(self, source: Source, **others: Any) -> Self:
         self._refuse_beside(others)
+        self._needs_parts()
 
         def impute(chunk: Chunk, w: np.ndarray | None) -> Chunk:
             labels = source.labels(chunk)
@@ -190,8 +193,8 @@ class LatentStructuredSVM(Alternating, StructuredSVM):
 
     def complete(self, X: Any, y: Any) -> Any:
         """Labels y with their best latent parts."""
-        self._bind(X)
-        return complete(self.structure, X, y, self.coef_, self._threads())
+        data, w = self._bound(X)
+        return completed(data, X, y, w, self._threads())
 
     def _losses(self, X: Any, y: Any) -> np.ndarray:
         return super()._losses(X, self.complete(X, y))

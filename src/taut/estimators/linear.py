@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils.extmath import safe_sparse_dot
+from sklearn.utils.validation import check_is_fitted
 
 from taut.checks import check_flag, check_number
 from taut.data.arrays import Matrix
@@ -52,19 +52,14 @@ class LinearEstimator(OnlineEstimator):
             W = np.vstack([W, self.intercept_ / self.intercept_scaling])
         return W.ravel()
 
+    def _intercepts(self) -> np.ndarray:
+        return self.intercept_
+
     def _scores(self, X: Any) -> np.ndarray:
         """Scores of all columns, of the type of X."""
-        matrix = self._matrix(X, finite=False)
-        scores = self._row_scores(matrix)
-        # NaN and infinity in X show in the scores, which are far fewer.
-        if not np.isfinite(scores).all():
-            self._matrix(X)
-        return scores
+        check_is_fitted(self)
+        return self._form.scores(self, X)
 
     def _row_scores(self, matrix: Matrix) -> np.ndarray:
         """Scores of all columns of checked rows."""
-        with np.errstate(invalid="ignore", over="ignore"):
-            coef = self.coef_.T.astype(matrix.dtype, copy=False)
-            scores = safe_sparse_dot(matrix, coef, dense_output=True)
-            scores += self.intercept_.astype(matrix.dtype, copy=False)
-        return scores
+        return self._form.row_scores(self, matrix)

@@ -19,6 +19,7 @@ from taut.data.labels import as_label_sequences
 from taut.data.source import Source
 from taut.errors import InvalidData
 from taut.estimators.base import StructuralEstimator, estimator
+from taut.estimators.forms import linear_only
 from taut.solvers import SOLVERS, OnlineCache
 from taut.solving import OnlineRun
 from taut.streamed import StreamedProblem
@@ -126,6 +127,7 @@ class OnlineEstimator(StructuralEstimator):
     def _fit_source(self, source: Source, **others: Any) -> Self:
         """Fit all blocks of a source, which has targets and weights of its own."""
         self._refuse_beside(others)
+        self._needs_parts()
         options, plan = self._options(), self._plan(source)
         w, fitted = self._solve(self._streamed(source, plan), options)
         return self._keep(fitted | plan.facts | self._attributes(w, plan.coef_shape))
@@ -188,6 +190,7 @@ class OnlineEstimator(StructuralEstimator):
                 "with the data, or leave it out"
             )
 
+    @linear_only
     def partial_fit(
         self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None
     ) -> Self:
@@ -258,6 +261,7 @@ class OnlineSequences(OnlineEstimator):
             )
         )
 
+    @linear_only
     def partial_fit(
         self,
         X: Any,

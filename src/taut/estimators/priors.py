@@ -39,6 +39,11 @@ class CoefRegularizer(Regularizer):
         model = getattr(self.mean, "estimator", self.mean)  # of a FrozenEstimator
         if not hasattr(model, "_joint_weights"):
             return self._joint("prior_mean", _finite("prior_mean", self.mean), n, 0.0)
+        if hasattr(model, "dual_coef_"):
+            raise InvalidData(
+                "prior_mean is a model with a kernel, whose weights are not written down: give a "
+                "linear model"
+            )
         try:
             w = model._joint_weights()
         except AttributeError as error:

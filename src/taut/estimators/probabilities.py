@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from scipy.special import log_softmax
+from sklearn.utils.metaestimators import _safe_split
 
 from taut.binding import CompiledData
 from taut.data.arrays import Checked, Matrix
@@ -23,6 +24,7 @@ from taut.estimators.online import Plan, takes_sources
 from taut.inference.marginals import check_temperature
 from taut.inference.temperature import likeliest_temperature
 from taut.result import Status
+from taut.spaces.expansion import KernelExpansion
 from taut.streamed import StreamedProblem
 from taut.structures import Multiclass
 
@@ -66,11 +68,12 @@ class ClassProbabilities(LinearEstimator, LabelDistribution):
         rng = np.random.default_rng(self._seed())
         held[held] = hold_out(codes[held], float(self.calibrate), rng)
         other = self._copy(warm_start=False, checkpoint=None, callbacks=())
-        seen = ~held
-        rows = Checked(matrix[seen])
-        part = other._train(structure, rows, targets[seen], weight[seen], coef_shape)
+        seen, out = np.flatnonzero(~held), np.flatnonzero(held)
+        rows, _ = _safe_split(self, matrix, None, seen)
+        part = other._train(structure, Checked(rows), targets[seen], weight[seen], coef_shape)
         other.__dict__.update(part)
-        likelihoods = other._row_likelihoods(matrix[held], codes[held], doubt=1.0 / held.sum())
+        rows, _ = _safe_split(self, matrix, None, out, seen)
+        likelihoods = other._row_likelihoods(rows, codes[out], doubt=1.0 / len(out))
         return fitted | {"temperature_": likeliest_temperature(likelihoods, counts[held])}
 
     def _check_share(self, codes: np.ndarray) -> None:
@@ -174,9 +177,25 @@ class ClassProbabilities(LinearEstimator, LabelDistribution):
     def _bound(self, X: Any, y: Any = None) -> tuple[CompiledData, np.ndarray]:
         matrix = self._matrix(X)
         codes = None if y is None else number_labels(as_labels(y, matrix.shape[0]), self.classes_)
-        structure = Multiclass(len(self.classes_), bias=1.0)
-        data = CompiledData(structure, structure.encode(Checked(matrix), codes))
-        return data, self._by_class(np.vstack([self.coef_.T, self.intercept_])).ravel()
+        return self._form.bound(
+            self, Multiclass(len(self.classes_), bias=1.0), Checked(matrix), codes
+        )
+
+    def _position_weights(self) -> np.ndarray:
+        return self._by_class(np.vstack([self.coef_.T, self.intercept_])).ravel()
+
+    def _position_scores(self, expansion: KernelExpansion) -> KernelExpansion:
+        point = expansion.point
+        coefficients, intercept = (
+            self._by_class(values) for values in (point.coefficients, point.intercept[None])
+        )
+        by_class = point._replace(coefficients=coefficients, intercept=intercept[0])
+        return KernelExpansion(expansion.kernel, by_class)
+
+    def _support_counts(self) -> np.ndarray:
+        # A row's coefficient is positive for its own class alone.
+        classes = self._by_class(self.dual_coef_.T).argmax(axis=1)
+        return np.bincount(classes, minlength=len(self.classes_))
 
     def _by_example(self, values: np.ndarray, offsets: np.ndarray, X: Any) -> np.ndarray:
         return values

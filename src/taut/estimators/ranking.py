@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.extmath import safe_sparse_dot
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from taut.checks import check_choice
@@ -13,6 +13,7 @@ from taut.data.arrays import Checked, as_sequences, holds_sequences
 from taut.data.queries import Queries, as_queries, as_relevances, check_k
 from taut.data.source import Source
 from taut.data.weights import check_sample_weight
+from taut.errors import InvalidData
 from taut.estimators.base import columns_of, estimator
 from taut.estimators.online import Answers, OnlineSequences, Plan, real_targets, takes_sources
 from taut.metrics import mean_ndcg
@@ -32,7 +33,8 @@ class RankSVM(OnlineSequences):
     - "ndcg": max over its rankings r of 1 - NDCG@k(r) - <w, phi(truth) - phi(r)>, an upper bound on
       what the ranking by <w, x> lacks of NDCG@k = 1. See `taut.structures.NdcgRanking`.
 
-    There is no intercept: it would change no ranking.
+    There is no intercept: it would change no ranking. With a kernel, `support_` counts documents in
+    the order of their queries.
 
     Parameters
     ----------
@@ -93,6 +95,11 @@ class RankSVM(OnlineSequences):
             )
         queries, relevance, weight = self._blocks(X, y, sample_weight, groups, lengths)
         columns = columns_of(X, queries.matrix)
+        if queries.order is not None and get_tags(self).input_tags.pairwise:
+            raise InvalidData(
+                "groups puts documents into another order, in which a precomputed kernel matrix "
+                "does not have them: sort its rows and columns by query, and give lengths"
+            )
         rows, shape = (Checked(queries.matrix), queries.offsets), (1, queries.matrix.shape[1])
         return self._keep(self._train(self._structure(), rows, relevance, weight, shape) | columns)
 
@@ -161,7 +168,7 @@ class RankSVM(OnlineSequences):
         return Answers(self._scores(queries.matrix), relevance, weight, queries.offsets)
 
     def _scores(self, matrix: Any) -> np.ndarray:
-        return safe_sparse_dot(matrix, self.coef_.astype(matrix.dtype, copy=False))
+        return self._form.row_scores(self, matrix).reshape(-1)
 
     def _joint_weights(self) -> np.ndarray:
         """W of the fitted attributes."""

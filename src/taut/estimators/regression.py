@@ -103,4 +103,4 @@ class RegressionSVM(RegressorMixin, LinearEstimator):
     @takes_sources
     def predict(self, X: Any) -> np.ndarray:
         """The predicted number of each row."""
-        return self._scores(X)
+        return self._scores(X).reshape(-1)

@@ -20,6 +20,7 @@ from taut.estimators.base import columns_of, estimator
 from taut.estimators.distributions import LabelDistribution, normalizes
 from taut.estimators.online import Answers, OnlineSequences, Plan, takes_sources
 from taut.metrics import LabelPairs
+from taut.spaces.expansion import KernelExpansion
 from taut.structures import Chain
 
 _METRICS = {
@@ -113,7 +114,10 @@ class ChainSVM(OnlineSequences, LabelDistribution):
         )
 
     def _attributes(self, w: np.ndarray, coef_shape: Any) -> dict[str, np.ndarray]:
-        return _split(w, *coef_shape)
+        labels, features = coef_shape
+        nodes, tail = np.split(w, [features * labels])
+        coef = np.ascontiguousarray(nodes.reshape(features, labels).T)
+        return {"coef_": coef} | self._tail_attributes(tail, labels)
 
     @takes_sources
     def predict(self, X: Any, *, lengths: Any = None) -> list[np.ndarray] | np.ndarray:
@@ -167,31 +171,36 @@ class ChainSVM(OnlineSequences, LabelDistribution):
         self._check_columns(X, matrix)
         codes = None if y is None else number_labels(as_label_sequences(y, offsets), self.classes_)
         structure = Chain(len(self.classes_), boundary=True)
-        data = CompiledData(structure, structure.encode((Checked(matrix), offsets), codes))
-        return data, np.concatenate([self._inner_weights(), self.start_, self.end_])
+        return self._form.bound(self, structure, (Checked(matrix), offsets), codes)
 
     def _by_example(
         self, values: np.ndarray, offsets: np.ndarray, X: Any, *, lengths: Any = None
     ) -> list[np.ndarray] | np.ndarray:
         return np.split(values, offsets[1:-1]) if holds_sequences(X, lengths) else values
 
-    def _inner_weights(self) -> np.ndarray:
-        """W of the fitted attributes without those of first and last labels."""
-        return np.concatenate([self.coef_.T.ravel(), self.transition_.ravel()])
+    def _position_weights(self) -> np.ndarray:
+        return np.concatenate([self.coef_.T.ravel(), self._position_tail()])
+
+    def _position_scores(self, expansion: KernelExpansion) -> KernelExpansion:
+        return expansion.with_tail(self._position_tail())
+
+    def _position_tail(self) -> np.ndarray:
+        """The weights of a chain that has those of first and last labels."""
+        return np.concatenate([self.transition_.ravel(), self.start_, self.end_])
+
+    def _tail_attributes(self, tail: np.ndarray, columns: int) -> dict[str, np.ndarray]:
+        pairs, ends = np.split(tail, [columns * columns])
+        start, end = ends.reshape(2, columns) if len(ends) else np.zeros((2, columns))
+        return {
+            "transition_": pairs.reshape(columns, columns).copy(),
+            "start_": start.copy(),
+            "end_": end.copy(),
+        }
+
+    def _tail(self) -> np.ndarray:
+        tail = self._position_tail()
+        return tail if self.boundary else tail[: self.transition_.size]
 
     def _joint_weights(self) -> np.ndarray:
-        """W of the fitted attributes: the inverse of `_split`."""
-        ends = [self.start_, self.end_] if self.boundary else []
-        return np.concatenate([self._inner_weights(), *ends])
-
-
-def _split(w: np.ndarray, labels: int, features: int) -> dict[str, np.ndarray]:
-    """The fitted weights from w, whose last part is there with `boundary` only."""
-    nodes, pairs, ends = np.split(w, np.cumsum([features * labels, labels * labels]))
-    start, end = ends.reshape(2, labels) if len(ends) else np.zeros((2, labels))
-    return {
-        "coef_": np.ascontiguousarray(nodes.reshape(features, labels).T),
-        "transition_": pairs.reshape(labels, labels).copy(),
-        "start_": start.copy(),
-        "end_": end.copy(),
-    }
+        """W of the fitted attributes: the inverse of `_attributes`."""
+        return np.concatenate([self.coef_.T.ravel(), self._tail()])

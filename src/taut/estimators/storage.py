@@ -9,8 +9,11 @@ from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from taut.errors import InvalidFile, InvalidType
+from taut.kernels import Function, Kernel
+from taut.kernels import stored as kernels
 from taut.result import Certificate, History, Rounds
 from taut.solvers import SOLVERS, Solver
 from taut.storage import files
@@ -19,6 +22,7 @@ from taut.storage.stored import LOOSE_TYPES, check_size, check_types, require
 KIND = "model"
 _NOT_SAVED = ("callbacks", "checkpoint", "structure")
 _WIDEST = 2**20  # bytes of a label
+_CSR = ("data", "indices", "indptr")
 
 
 def save(model: Any, path: str | os.PathLike) -> None:
@@ -89,6 +93,33 @@ class Labels(NamedTuple):
         return value.shape, self.shape
 
 
+class Rows(NamedTuple):
+    """Rows of finite numbers, dense or CSR."""
+
+    shape: Shape
+
+    def look_at(self, name: str, value: Any) -> tuple[tuple[int, ...], Shape]:
+        """As of `Weights`."""
+        numbers = value.data if sp.issparse(value) else value
+        fits = isinstance(numbers, np.ndarray) and numbers.dtype in (np.float32, np.float64)
+        require(fits, f"{name} are no rows of numbers")
+        check_size(name, numbers)
+        return value.shape, self.shape
+
+
+class Places(NamedTuple):
+    """Numbers of rows, each once and in rising order."""
+
+    shape: Shape
+
+    def look_at(self, name: str, value: Any) -> tuple[tuple[int, ...], Shape]:
+        """As of `Weights`."""
+        numbers = isinstance(value, np.ndarray) and value.dtype == np.int64
+        require(numbers and value.ndim == 1, f"{name} are no numbers of rows")
+        require((np.diff(value) > 0).all() and (value >= 0).all(), f"{name} do not rise")
+        return value.shape, self.shape
+
+
 class Value(NamedTuple):
     """An object of this type; a number is in the range, an integer may be a length by its name."""
 
@@ -105,7 +136,7 @@ class Value(NamedTuple):
         return (value,) * len(self.length), self.length
 
 
-Form = Weights | Labels | Value
+Form = Weights | Labels | Rows | Places | Value
 
 _TRAINED: dict[str, Form] = {
     "certificate_": Value(Certificate),
@@ -148,32 +179,78 @@ FITTED: dict[str, dict[str, Form]] = {
     "LatentMulticlassSVM": _COLUMNS | _SCORES | _INTERCEPTS | _COSTS | _LATENT,
 }
 
+#: The columns of scores where `coef_` has these lengths.
+_COLUMNS_OF: dict[Shape, int | str] = {
+    (1, "features"): 1,
+    ("features",): 1,
+    ("classes", "features"): "classes",
+    ("joint features",): "columns",
+}
+#: Lengths that may be 0: there are models without support, and structures without a tail.
+_MAY_BE_EMPTY = ("support", "tail")
+
+
+def _through_kernel(forms: dict[str, Form]) -> dict[str, Form]:
+    """What the same estimator has with a kernel."""
+    coef: Any = forms["coef_"]
+    columns = _COLUMNS_OF[coef.shape]
+    others = {name: form for name, form in forms.items() if name != "coef_"}
+    if columns == "columns":
+        others["tail_"] = Weights(("tail",))
+    return others | {
+        "kernel_": Value(Kernel),
+        "support_": Places(("support",)),
+        "dual_coef_": Weights((columns, "support")),
+        "intercept_": Weights((columns,)),
+        "n_rows_": Value(Integral, 1, ("rows",)),
+    }
+
+
 #: Those that a fit may leave out, or that come later.
 _OPTIONAL: dict[str, Form] = {
     "feature_names_in_": Labels(("features",)),
     "temperature_": Value(Real, 0.0),
     "latent_": Weights(("bags",)),
 }
+_WITH_KERNEL: dict[str, Form] = {"support_vectors_": Rows(("support", "features"))}
 
 
 def _check_fitted(name: str, fitted: dict[str, Any]) -> None:
     """Refuse attributes that are not those of an estimator, and shapes that do not agree."""
-    forms = _TRAINED | FITTED[name]
+    forms, optional = _TRAINED | FITTED[name], _OPTIONAL
+    if "kernel_" in fitted:
+        forms, optional = _through_kernel(forms), optional | _WITH_KERNEL
+        _check_support(fitted)
     missing = sorted(forms.keys() - fitted.keys())
     require(not missing, f"{missing} are missing")
-    unknown = sorted(fitted.keys() - forms.keys() - _OPTIONAL.keys())
+    unknown = sorted(fitted.keys() - forms.keys() - optional.keys())
     require(not unknown, f"{unknown!r:.100} are no attributes of a fitted {name}")
     lengths: dict[str, int] = {}
     for attribute, value in fitted.items():
-        form = (forms | _OPTIONAL)[attribute]
+        form = (forms | optional)[attribute]
         shape, wanted = form.look_at(attribute, value)
         require(len(shape) == len(wanted), f"{attribute} has shape {shape}")
         for length, what in zip(shape, wanted):
             expected = lengths.setdefault(what, length) if isinstance(what, str) else what
             require(
-                length == expected and length >= 1,
+                length == expected and length >= (what not in _MAY_BE_EMPTY),
                 f"{attribute} has shape {shape}, expected {wanted} with {lengths}",
             )
+
+
+def _check_support(fitted: dict[str, Any]) -> None:
+    """Refuse support rows that no training rows can have been."""
+    kernel: Any
+    support: Any
+    n_rows: Any
+    kernel, support, n_rows = (fitted.get(name) for name in ("kernel_", "support_", "n_rows_"))
+    require(isinstance(kernel, Kernel), "kernel_ is no kernel")
+    require(isinstance(n_rows, Integral) and isinstance(support, np.ndarray), "no support")
+    require((support < n_rows).all(), f"support_ has rows beyond {n_rows}")
+    kept = "support_vectors_" in fitted
+    require(kept != kernel.of_matrix, "support_vectors_ and kernel_ do not agree")
+    if kernel.of_matrix:
+        require(fitted.get("n_features_in_", n_rows) == n_rows, "the kernel matrix is not square")
 
 
 def _encode(name: str, value: Any, tensors: dict[str, np.ndarray]) -> dict[str, Any]:
@@ -186,6 +263,14 @@ def _encode(name: str, value: Any, tensors: dict[str, np.ndarray]) -> dict[str, 
     if isinstance(value, np.ndarray):
         labels = [files.encode_label(label) for label in value.tolist()]
         return {"labels": labels, "dtype": value.dtype.str}
+    if isinstance(value, Kernel):
+        return {"kernel": kernels.to_dict(value)}
+    if name == "kernel" and callable(value):
+        return {"kernel": kernels.to_dict(Function(value))}
+    if sp.issparse(value):
+        parts = {part: f"{name}.{part}" for part in _CSR}
+        tensors.update({tensor: getattr(value, part) for part, tensor in parts.items()})
+        return {"csr": parts, "shape": list(map(int, value.shape))}
     if isinstance(value, Certificate):
         return {"certificate": value.to_dict()}
     if isinstance(value, Rounds):
@@ -244,9 +329,27 @@ def _solver(item: dict[str, Any], tensors: dict[str, np.ndarray]) -> Solver:
     return cls(**settings)
 
 
+def _csr(item: dict[str, Any], tensors: dict[str, np.ndarray]) -> sp.csr_array:
+    """Rows whose indices are checked: compiled code has no bounds checks."""
+    data, indices, indptr = (tensors[item["csr"][part]] for part in _CSR)
+    n, width = item["shape"]
+    require(isinstance(n, int) and isinstance(width, int), "no shape of CSR rows")
+    require(indices.dtype.kind == indptr.dtype.kind == "i", "indices of CSR rows")
+    require(0 <= n < 2**62 and 0 < width < 2**31 and indptr.shape == (n + 1,), "shape of CSR rows")
+    require(indptr[0] == 0 and indptr[-1] == len(data) == len(indices), "ends of CSR rows")
+    require((np.diff(indptr) >= 0).all(), "CSR rows that end before they begin")
+    inside = (indices >= 0) & (indices < width)
+    require(inside.all() and data.ndim == indices.ndim == 1, "columns of CSR rows")
+    rows = sp.csr_array((data, indices, indptr), shape=(n, width))
+    require(rows.has_canonical_format, "columns of CSR rows that do not rise")
+    return rows
+
+
 _DECODERS: dict[str, Callable[[dict[str, Any], dict[str, np.ndarray]], Any]] = {
     "tensor": lambda item, tensors: tensors[item["tensor"]],
     "labels": _labels,
+    "kernel": lambda item, _: kernels.from_dict(item["kernel"]),
+    "csr": _csr,
     "certificate": lambda item, _: Certificate.from_dict(item["certificate"]),
     "history": lambda item, _: History.from_dict(item["history"]),
     "rounds": lambda item, _: Rounds.from_dict(item["rounds"]),

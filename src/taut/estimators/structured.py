@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from taut.binding import Data, bind
+from taut.binding import Data
 from taut.checks import check_flag
 from taut.data.chunks import Chunk
 from taut.data.source import Source
@@ -48,6 +48,8 @@ class StructuredSVM(OnlineEstimator, HasStructure):
     ----------
     coef_ : ndarray of shape (n_features,)
         The joint weights w.
+    tail_ : ndarray
+        With a kernel: the weights that all blocks share, such as those of pairs of labels.
     {fitted}
 
     Examples
@@ -98,7 +100,8 @@ class StructuredSVM(OnlineEstimator, HasStructure):
     @takes_sources
     def predict(self, X: Any) -> Any:
         """The label of highest score of each example."""
-        return self._bind(X).predict(self.coef_, self._threads())
+        data, w = self._bound(X)
+        return data.predict(w, self._threads())
 
     def score(self, X: Any, y: Any = None) -> float:
         """Minus the mean loss of the predictions: higher is better.
@@ -116,7 +119,8 @@ class StructuredSVM(OnlineEstimator, HasStructure):
 
     def _losses(self, X: Any, y: Any) -> np.ndarray:
         """The losses of the predictions for data in memory."""
-        return self._bind(X, y).prediction_losses(self.coef_)
+        data, w = self._bound(X, y)
+        return data.prediction_losses(w)
 
     def _given(self, chunk: Chunk, labels: Any) -> Given:
         weight = chunk.sample_weight
@@ -134,18 +138,26 @@ class StructuredSVM(OnlineEstimator, HasStructure):
         """W of the fitted attributes."""
         return self.coef_
 
-    def _bind(self, X: Any, y: Any = None) -> Data:
-        """The structure and data of the length of `coef_`."""
+    _position_weights = _joint_weights
+
+    def _tail_attributes(self, tail: np.ndarray, columns: int) -> dict[str, np.ndarray]:
+        return {"tail_": tail}
+
+    def _tail(self) -> np.ndarray:
+        return self.tail_
+
+    def _bound(self, X: Any, y: Any = None) -> tuple[Data, np.ndarray]:
+        """The structure and data of the length of the weights, and these."""
         check_is_fitted(self)
         _check_listed("X", X)
-        data = bind(self.structure, X, y)
-        n_features = getattr(data, "n_features", len(self.coef_))
-        if n_features != len(self.coef_):
+        data, w = self._form.bound(self, self.structure, X, y)
+        n_features = getattr(data, "n_features", len(w))
+        if n_features != len(w):
             raise InvalidData(
                 f"X has {n_features} joint features, but {type(self).__name__} is expecting "
-                f"{len(self.coef_)}: give the features that fit saw"
+                f"{len(w)}: give the features that fit saw"
             )
-        return data
+        return data, w
 
 
 def _check_listed(name: str, values: Any) -> None:

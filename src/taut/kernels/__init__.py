@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from taut.errors import InvalidData
+from taut.errors import InvalidData, InvalidType
 from taut.kernels.base import Kernel, KernelRows
 from taut.kernels.columns import Chi2, Intersection, Laplacian
 from taut.kernels.combined import Multiple, Product, Sum
@@ -78,4 +78,9 @@ def as_kernel(
                 "taut.kernels, or a function of two blocks of rows"
             )
         return _NAMED[kernel](gamma, degree, coef0)
+    if isinstance(kernel, type) or not callable(kernel):
+        raise InvalidType(
+            f"kernel = {kernel!r}: give a name such as 'rbf', an object such as "
+            "taut.kernels.RBF(gamma=0.1), or a function of two blocks of rows"
+        )
     return Function(kernel)

@@ -78,6 +78,11 @@ class Kernel(ABC):
     __array_ufunc__ = None  # arrays leave products with kernels to these
 
     @property
+    def of_matrix(self) -> bool:
+        """Whether X is the matrix of the kernel's values instead of rows."""
+        return False
+
+    @property
     def definite(self) -> bool | None:
         """Whether its matrix over any rows is positive semidefinite."""
         return None
@@ -85,6 +90,14 @@ class Kernel(ABC):
     @abstractmethod
     def prepared(self, X: Matrix, dtype: Any, like: KernelRows | None = None) -> KernelRows:
         """Checked rows, ready to be compared with each other, or with `like`, that were before."""
+
+    def kept(self, vectors: Matrix | None, numbers: np.ndarray, dtype: Any) -> KernelRows:
+        """Training rows to compare new ones with; the data had them at these places.
+
+        Where X is a matrix, there are no rows.
+        """
+        assert vectors is not None
+        return self.prepared(vectors, dtype)
 
     def resolved(self, X: Matrix) -> Kernel:
         """The same kernel with numbers where it has words that stand for numbers of these rows."""
@@ -142,6 +155,11 @@ class Kernel(ABC):
     def settings(self) -> dict[str, Any]:
         """What the kernel was made with, by name."""
         return dict(vars(self))
+
+    @classmethod
+    def of_settings(cls, settings: dict[str, Any]) -> Kernel:
+        """The inverse of `settings`."""
+        return cls(**settings)
 
 
 def check_width(X: Matrix, Z: Matrix) -> None:

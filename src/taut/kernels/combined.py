@@ -70,6 +70,21 @@ class _Combined(Kernel):
         for kernel, rows in zip(self.kernels, own, strict=True):
             kernel.check_rows(X, rows)
 
+    @property
+    def of_matrix(self) -> bool:
+        """Where it is for all: then no rows are kept."""
+        return all(kernel.of_matrix for kernel in self.kernels)
+
+    def kept(self, vectors, numbers, dtype):
+        """For each."""
+        each = [kernel.kept(vectors, numbers, dtype) for kernel in self.kernels]
+        return _CombinedRows(self, each)
+
+    @classmethod
+    def of_settings(cls, settings):
+        """From the kernels."""
+        return cls(*settings["kernels"])
+
     def prepared(self, X, dtype, like=None):
         """For each."""
         own = like.each if isinstance(like, _CombinedRows) else [None] * len(self.kernels)
@@ -169,6 +184,15 @@ class Multiple(Kernel):
     def check_rows(self, X, like=None):
         """By the kernel."""
         self.kernel.check_rows(X, like.rows if isinstance(like, _MultipleRows) else None)
+
+    @property
+    def of_matrix(self) -> bool:
+        """As the kernel."""
+        return self.kernel.of_matrix
+
+    def kept(self, vectors, numbers, dtype):
+        """For the kernel."""
+        return _MultipleRows(self.kernel.kept(vectors, numbers, dtype), self.factor)
 
     def prepared(self, X, dtype, like=None):
         """For the kernel."""

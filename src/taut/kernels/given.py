@@ -59,6 +59,13 @@ class Precomputed(Kernel):
            [1., 2.]])
     """
 
+    of_matrix = True
+
+    def kept(self, vectors, numbers, dtype):
+        """Columns of new rows; what the rows have with each other is not needed any more."""
+        nothing = np.empty((len(numbers), 0), dtype=dtype)
+        return PrecomputedRows(nothing, numbers, np.zeros(len(numbers), dtype=dtype))
+
     def check_rows(self, X, like=None):
         """Square and symmetric, or with a column for each training row."""
         if sp.issparse(X):
@@ -66,6 +73,7 @@ class Precomputed(Kernel):
                 "kernel='precomputed' got a sparse X: give the kernel matrix as an array"
             )
         if like is not None:
+            self._check_columns(X, like)
             return
         if X.shape[0] != X.shape[1]:
             raise InvalidData(
@@ -83,6 +91,17 @@ class Precomputed(Kernel):
                     f"kernel='precomputed' got X that is not symmetric: X[{i}, {j}] = "
                     f"{X[i, j]:g} and X[{j}, {i}] = {X[j, i]:g}; give (X + X.T) / 2"
                 )
+
+    @staticmethod
+    def _check_columns(X: Matrix, like: KernelRows) -> None:
+        """Refuse new rows without a column for each training row that counts."""
+        assert isinstance(like, PrecomputedRows)
+        least = int(like.columns.max(initial=-1)) + 1
+        if X.shape[1] < least:
+            raise InvalidData(
+                f"kernel='precomputed' got X of shape {X.shape}: give a column for each training "
+                f"row, of which the model needs number {least - 1}"
+            )
 
     def prepared(self, X, dtype, like=None):
         """The matrix as it is."""

@@ -84,7 +84,8 @@ class LatentProblem:
 
     def at(self, w: np.ndarray) -> Problem:
         """The problem with the latent parts that are best under w."""
-        y = complete(self.structure, self.X, self.y, w, self._others.get("n_jobs", 1))
+        n_jobs, space = self._others.get("n_jobs", 1), self._others.get("space")
+        y = complete(self.structure, self.X, self.y, w, n_jobs, space)
         return Problem(self.structure, self.X, y, **self._others)
 
     def belonging(self) -> Belonging:
@@ -134,13 +135,15 @@ class LatentResult:
     """The outcome of `alternate`.
 
     The certificate is that of the last round's convex problem, at w; time and counts are those of
-    all rounds, and so are the passes of the history.
+    all rounds, and so are the passes of the history. `problem` has the latent parts that are best
+    under w.
     """
 
     w: np.ndarray
     certificate: Certificate
     history: History
     rounds: Rounds
+    problem: Problem
 
 
 def alternate(
@@ -343,7 +346,7 @@ class _Alternation:
             of=CONVEX_PART + over,
             compile_seconds=compile_seconds() - self.compiled,
         )
-        return LatentResult(self.w, certificate, self.history, self.rounds)
+        return LatentResult(self.w, certificate, self.history, self.rounds, self.problem)
 
     def fingerprint(self, solver: Solver | None, start: np.ndarray | None) -> Fingerprint:
         """What a checkpoint must belong to."""

@@ -78,15 +78,17 @@ class Path:
             of=source.of, doubt=source.doubt, oracle_calls=0, passes=0, seconds=0.0,
         )  # fmt: skip
         facts = {"certificate_": certificate, "history_": History(), "n_iter_": 0}
-        return left.model._copy(C=float(C))._with_weights(self.weights_at(C), facts)
+        right = self.points[node.left + (node.share > 0.0)]
+        return left.model._copy(C=float(C))._mixed(right.model, node.share, facts)
 
     def weights_at(self, C: float) -> np.ndarray:
-        """The joint weights of `at(C)`."""
+        """The joint weights of `at(C)`; with a kernel, the coefficients of all training rows."""
         node = self._enclosure.best(float(self._checked(C)))
-        w = self.points[node.left].model._joint_weights()
+        left = self.points[node.left].model
         if node.share == 0.0:
-            return w
-        return mix(w, self.points[node.left + 1].model._joint_weights(), node.share)
+            return left._form.point(left)
+        right = self.points[node.left + 1].model
+        return mix(left._form.point(left), right._form.point(right), node.share)
 
     def key_at(self, C: float) -> tuple[int, float]:
         """Equal for C whose models have the same weights."""

@@ -12,6 +12,7 @@ from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
+from sklearn.utils.metaestimators import _safe_split
 
 from taut.checks import check_number
 from taut.console.interrupts import closing_all
@@ -152,18 +153,16 @@ def path_cv(
     with one_of_each_kind(), closing_all([line]):
         for k, (train, test) in enumerate(folds):
             walk = Walk(model, C_min, C_max, gap, (), line, f"fold {k + 1}/{len(folds)}  ")
-            before, rows = _fitted(steps, _safe_indexing(X, train), _safe_indexing(y, train))
-            walk.go(rows, _safe_indexing(y, train), _weights(sample_weight, train))
+            own, labels = _safe_split(model, X, y, train)
+            before, rows = _fitted(steps, own, labels)
+            walk.go(rows, labels, _weights(sample_weight, train))
             if walk.interrupted.is_set():
                 raise KeyboardInterrupt
             walk.warn()
             path = Path(walk.points, walk.nodes, walk.message)
-            held = (
-                _safe_indexing(X, test)
-                if before is None
-                else before.transform(_safe_indexing(X, test))
-            )
-            scores[:, k] = _scores(path, Cs, scorer, held, _safe_indexing(y, test))
+            held, truth = _safe_split(model, X, y, test, train)
+            held = held if before is None else before.transform(held)
+            scores[:, k] = _scores(path, Cs, scorer, held, truth)
             paths.append(path)
         result = PathCV(Cs, scores, paths)
         before, rows = _fitted(steps, X, y)

@@ -53,7 +53,7 @@ class _Solve(NamedTuple):
 
     node: Node
     model: Any
-    w: np.ndarray
+    point: np.ndarray  # the weights in the form that passes work on, which is linear in them
     dual_point: DualPoint
 
     @classmethod
@@ -61,7 +61,8 @@ class _Solve(NamedTuple):
         C, certificate = float(model.C), model.certificate_
         losses = (certificate.primal - certificate.penalty) / C
         node = Node(C, certificate.penalty, losses, certificate.dual - certificate.rounding, 0)
-        return cls(node, model, model._joint_weights(), model._end.dual_point)
+        point = model._end.problem.scaled(model._form.point(model))
+        return cls(node, model, point, model._end.dual_point)
 
     def mixed(self, other: _Solve, C: float) -> Node:
         """What a mixture of the two proves at a C between them."""
@@ -73,7 +74,7 @@ class _Solve(NamedTuple):
         rounding = sum(solve.model.certificate_.rounding for solve in (self, other))
         return Node(
             C,
-            problem.penalty(mix(self.w, other.w, share)),
+            problem.quadratic.value(mix(self.point, other.point, share)),
             mix(a.losses, b.losses, share),
             dual.value - dual.rounding - rounding,
             a.left,

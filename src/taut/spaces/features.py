@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
+import scipy.sparse as sp
 
 from taut.compiled.lanes import aligned_zeros, stride_of
 from taut.compiled.rows import Rows, as_rows, inner_products, n_rows, squared_norms
@@ -213,6 +214,7 @@ class RowFeatures(Features):
             places = np.column_stack([np.arange(len(norms)), np.arange(1, len(norms) + 1)])
             overlaps = norms
         self.dtype = X.dtype.type
+        self.sparse = sp.issparse(X)  # as given, however the rows are stored
         self.columns = columns
         self.stride = stride_of(columns, self.dtype) if many else 1
         self.n_rows = X.shape[1] + (bias != 0.0)

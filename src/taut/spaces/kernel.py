@@ -17,16 +17,15 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from taut.compiled.lanes import aligned_zeros, prefetch
-from taut.compiled.rows import n_rows
 from taut.compiled.threads import in_threads
 from taut.data.arrays import Matrix, ranges, take_runs
 from taut.data.memory import as_bytes
 from taut.errors import InvalidData
 from taut.kernels import Kernel, check_definite
 from taut.spaces.features import Features, RowFeatures, counted
+from taut.spaces.given_rows import given_rows, rows_alone
 from taut.spaces.kernel_rows import RowCache
 from taut.spaces.linear import SpaceFunctions, spill_tail
 from taut.spaces.quadratic import Quadratic
@@ -166,7 +165,7 @@ class KernelFeatures(Features):
         whole: int,
         n_jobs: int,
     ) -> None:
-        self._linear, self.kernel, self.n_jobs = linear, kernel, n_jobs
+        self._linear, self.kernel, self.X, self.n_jobs = linear, kernel, X, n_jobs
         self.rows, self.exact_rows = (kernel.prepared(X, kind) for kind in (dtype, np.float64))
         check_definite(kernel, self.exact_rows, np.random.default_rng(0))
         self.constant = linear.bias**2
@@ -399,18 +398,8 @@ def through_kernel(
     nbytes = as_bytes(cache, "cache")
 
     def features(linear: Features) -> KernelFeatures:
-        if not isinstance(linear, RowFeatures):
-            raise InvalidData(
-                "a kernel was given for a structure whose features are not rows of the data: write "
-                "encode with RowFeatures, or leave the kernel out"
-            )
-        if linear.tail_rows is not None:
-            raise InvalidData(
-                "a kernel was given for graphs whose edges have features: leave the features of "
-                "edges out, or the kernel"
-            )
-        rows, width = linear.rows, linear.n_rows - (linear.bias != 0.0)
-        X = rows[0] if len(rows) == 1 else sp.csr_array(rows, shape=(n_rows(rows), width))
+        linear = rows_alone(linear)
+        X = given_rows(linear)
         own = kernel.resolved(X)
         own.check_rows(X)
         # A copy: bounds are made of rows computed afresh, whatever the caller does to X meanwhile.
