@@ -29,6 +29,10 @@ class CompiledAbilities:
         """Signs and losses of blocks of one row and one candidate."""
         return self.structure.signed_rows(self.blocks)
 
+    def slack(self, potentials: np.ndarray) -> np.ndarray | None:
+        """How far the potentials of each row may be off while its block has no hinge."""
+        return self.structure.slack(self.blocks, potentials)
+
     @property
     def draws_labels(self) -> bool:
         """Whether the structure chooses labels itself."""

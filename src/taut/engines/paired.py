@@ -68,6 +68,7 @@ class PairedSets(Serial):
     def sweep(self, stiffness: float, keep_going: KeepGoing) -> Reply:
         """A look at all blocks, and a round unless they are good enough."""
         potentials, coefficients, _tail = self.features.shares(self.w)
+        duals: Any = self.part.duals
         weight, f, b = self.problem.block_weight, potentials[0], coefficients[0]
         self.part.loss_sum = float(self.alpha @ self.losses)
         r = self.signs * self.losses - f
@@ -78,9 +79,8 @@ class PairedSets(Serial):
         primal = 0.5 * float(b @ f) + float(hinge.sum())
         goal, calls = self.tol * primal, len(r)
         if total <= goal:
-            # The hinge of a block that is further from its margin than rounding reaches is 0.
-            satisfied = (self.alpha == 0.0) & (violation < -self.features.cache.drift)
-            self.features.vouch(self.w, satisfied)
+            slack = duals.data.slack(potentials)
+            self.features.vouch(self.w, (self.alpha == 0.0) & (slack > self.features.cache.drift))
             return Reply(total, 0.0, calls, True, True)
         if primal - total < self.dual:  # under a centre it may fall, but not for long
             self._weaken()

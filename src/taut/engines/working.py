@@ -30,13 +30,15 @@ _LOCAL = 0.1  # of a working set's gap, at which it is left
 _GOAL = 0.3  # of the gap that is wanted of all blocks, at which any working set is left
 _CHANCE = 0.4  # of the objective: while the gap is larger, blocks are drawn at random
 _NEGLIGIBLE = 0.02  # of the mean gap that is wanted: blocks with less are satisfied
-_LEAST = 0.2  # of the gap that is wanted, that blocks are given if the centre takes more
+_CENTRE = 1.0  # strength of the moving centre within a working set
+_WEAKEST = 0.1  # below which it is switched off
 
 
 class WorkingSets(Serial):
     """Dual variables of all blocks, and sweeps over those that matter most."""
 
     part: Any
+    steady = True  # the centre moves within working sets
 
     def __init__(self, problem: Problem, ascent: Ascent, rng: np.random.Generator) -> None:
         super().__init__(problem, ascent, rng)
@@ -44,6 +46,8 @@ class WorkingSets(Serial):
         super().widen()  # sums of terms as large as C cancel
         self.n_working = min(_FIRST, problem.n_blocks)
         self.weighted = np.flatnonzero(problem.block_weight > 0.0)
+        self.centre = _CENTRE
+        self.dual = -np.inf  # before the last round
 
     def sweep(self, stiffness: float, keep_going: KeepGoing) -> Reply:
         """A look at all blocks, and a round unless they are good enough."""
@@ -51,16 +55,30 @@ class WorkingSets(Serial):
         self.part.duals.look(self.w, gap)
         gap = np.maximum(gap, 0.0)
         total = float(gap[self.weighted].sum())
-        primal = self.primal or total  # nothing is known of it before the first pass
-        goal = max(self.tol * primal - self.excess, _LEAST * self.tol * primal)
-        calls = len(self.weighted)
+        dual = self.part.loss_sum - self.problem.quadratic.conjugate(self.w)
+        primal, calls = dual + total, len(self.weighted)
+        goal = self.tol * primal
         if total <= goal:
+            self._vouch()
             return Reply(total, 0.0, calls, True, True)
-        chosen = self._chosen(gap, goal, total > _CHANCE * primal)
+        if dual < self.dual:  # under a centre it may fall, but not for long
+            self.centre = self.centre / 2.0 if self.centre > _WEAKEST else 0.0
+        self.dual = dual
+        early = total > _CHANCE * primal
+        chosen = self._chosen(gap, goal, early)
         enough = max(_LOCAL * float(gap[chosen].sum()), _GOAL * goal)
-        movement = self._round(chosen, enough, stiffness, keep_going)
+        # While w still swings, a centre only delays it.
+        self._round(chosen, enough, 0.0 if early else self.centre, keep_going)
         self.n_working = min(2 * self.n_working, _MOST, self.problem.n_blocks)
-        return Reply(total, movement, calls, True, False)
+        return Reply(total, 0.0, calls, True, False)
+
+    def _vouch(self) -> None:
+        """Tell which potentials need not be computed afresh where the structure knows."""
+        potentials, coefficients, _tail = self.features.shares(self.w)
+        slack = self.part.duals.data.slack(potentials)
+        if slack is not None:
+            unused = ~coefficients.any(axis=0)
+            self.features.vouch(self.w, unused & (slack > self.features.cache.drift))
 
     def _chosen(self, gap: np.ndarray, goal: float, by_chance: bool) -> np.ndarray:
         """The blocks of the next working set.
@@ -78,26 +96,32 @@ class WorkingSets(Serial):
         return np.sort(violated)
 
     def _round(
-        self, chosen: np.ndarray, enough: float, stiffness: float, keep_going: KeepGoing
-    ) -> float:
-        """Sweep over some blocks, and move w; return the summed squared lengths of moves."""
+        self, chosen: np.ndarray, enough: float, strength: float, keep_going: KeepGoing
+    ) -> None:
+        """Sweep over some blocks, and move w."""
         part, features, w = self._working_part(chosen)
-        everything, before, movement = np.arange(len(chosen)), part.loss_sum, 0.0
+        everything, before = np.arange(len(chosen)), part.loss_sum
+        quadratic, centre = features.quadratic(None), w.copy()
         for _ in range(_SWEEPS):
-            reply = part.sweep(w, draw_seed(self.rng), self.rng, stiffness, keep_going)
-            movement += reply.movement
+            reply = part.sweep(w, draw_seed(self.rng), self.rng, 1.0 + strength, keep_going)
             if reply.gap <= enough or not keep_going():
                 break
+            quadratic.move(w, centre, strength, strength)
         self.part.put(chosen, part.take(everything))
+        U = np.zeros(features.size)
+        part.duals.sum_up(U)
         self.part.loss_sum += part.duals.loss_sum - before
-        _potentials, moves, tail = features.shares(w)
-        potentials, coefficients, own_tail = self.features.shares(self.w)
-        moved = np.flatnonzero(moves.any(axis=0))
-        rows, amounts = features.members[moved], moves[:, moved].astype(np.float64)
-        np.add.at(coefficients.T, rows, amounts.T)
-        own_tail[:] = tail
-        self.features.cache.add(rows, amounts, potentials, np.ones(len(rows), dtype=bool))
-        return movement
+        own_tail = self.features.shares(self.w)[2]
+        own_tail[:] = features.shares(w + strength * (w - centre))[2]  # of the dual variables
+        # The same numbers that all dual variables are summed up to: bounds then need one point.
+        new = features.shares(U)[1]
+        potentials, coefficients, _tail = self.features.shares(self.w)
+        change = new - coefficients[:, features.members]
+        coefficients[:, features.members] = new
+        moved = np.flatnonzero(change.any(axis=0))
+        rows = features.members[moved]
+        keep = np.ones(len(rows), dtype=bool)
+        self.features.cache.add(rows, np.ascontiguousarray(change[:, moved]), potentials, keep)
 
     def _working_part(self, chosen: np.ndarray) -> tuple[Part, KernelFeatures, np.ndarray]:
         """Some blocks with their dual variables, and w as they see it, without coefficients."""
@@ -127,10 +151,19 @@ class WorkingSets(Serial):
 
     def arrays(self) -> Arrays:
         """Everything, as named arrays."""
-        return super().arrays() | {"n_working": np.array([self.n_working])}
+        own = {"n_working": np.array([self.n_working])}
+        return super().arrays() | own | {"steadying": np.array([self.centre, self.dual])}
 
     def restore(self, arrays: Arrays) -> None:
         """Go on exactly where `arrays` were taken."""
-        check(arrays, {"n_working": Stored("i8", (1,), 1, self.problem.n_blocks)})
+        check(
+            arrays,
+            {
+                "n_working": Stored("i8", (1,), 1, self.problem.n_blocks),
+                "steadying": Stored("f8", (2,), infinite=True),
+            },
+        )
         super().restore(arrays)
+        self.features.cache.drift = np.inf  # nobody knows what stored potentials went through
         self.n_working = int(arrays["n_working"][0])
+        self.centre, self.dual = arrays["steadying"].tolist()

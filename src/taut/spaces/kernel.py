@@ -26,7 +26,7 @@ from taut.errors import InvalidData
 from taut.kernels import Kernel, check_definite
 from taut.spaces.features import Features, RowFeatures, counted
 from taut.spaces.given_rows import given_rows, rows_alone
-from taut.spaces.kernel_rows import RowCache
+from taut.spaces.kernel_rows import RowCache, WorkingMatrix
 from taut.spaces.linear import SpaceFunctions, spill_tail
 from taut.spaces.quadratic import Quadratic
 
@@ -179,11 +179,16 @@ class KernelFeatures(Features):
         size = n if n <= whole else 0
         self._lay_out(self._gram(slice(0, n), slice(0, size)), norms, places, overlaps)
         if size == 0:
-            self.cache = RowCache(self.rows, self.constant, cache, n_jobs)
+            self._cache_size = cache
+            self._begin_cache()
 
     def __getstate__(self) -> dict[str, Any]:
         # What the features are made of; the rest follows, and changes as it is computed.
         return {"linear": self._linear, "kernel": self.kernel, "dtype": self.rows.dtype.str}
+
+    def _begin_cache(self) -> None:
+        self.cache = RowCache(self.rows, self.constant, self._cache_size, self.n_jobs)
+        self.matrix = WorkingMatrix(self.cache, np.ones(self.rows.n))
 
     def _gram(self, own: Any, others: Any) -> np.ndarray:
         """The kernel of some rows with others."""
@@ -250,13 +255,20 @@ class KernelFeatures(Features):
         sizes = (places[:, 1] - places[:, 0]) ** 2
         overlaps = self._view.overlaps[ranges(self._view.places[blocks, 2], sizes)]
         places = places + (moved[:-1] - bounds[blocks])[:, None]
-        gram = self._gram(taken.members, taken.members)
+        held, matrix = self.matrix.hold(np.sort(taken.members))
+        place = np.empty(self.n_rows, dtype=np.int64)
+        place[held] = np.arange(len(held))
+        own = place[taken.members]
+        gram = matrix[np.ix_(own, own)]
         taken._lay_out(gram, self.norms[taken.members], places, overlaps)
         return taken
 
     def widen(self) -> None:
-        """Have working sets in float64 from now on."""
-        self.rows = self.exact_rows
+        """Have rows and working sets in float64 from now on."""
+        if self.rows is not self.exact_rows:
+            drift, self.rows = self.cache.drift, self.exact_rows
+            self._begin_cache()
+            self.cache.drift = drift
 
     def summed_lengths(self, offsets: np.ndarray) -> np.ndarray:
         """The summed lengths of the rows of each block."""

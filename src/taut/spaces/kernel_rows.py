@@ -20,28 +20,28 @@ _MORE = 64  # members beyond that
 
 
 @kernel
-def _add_rows(gram, slots, amounts, out):
-    """out[k] += sum_p amounts[k, p] gram[slots[p]]."""
-    count = slots.shape[0]
+def _add_rows(gram, slots, amounts, chosen, out):
+    """out[k] += sum_p amounts[k, p] gram[slots[p]]; `chosen` is room for as many numbers."""
     for k in range(out.shape[0]):
         target, factors = out[k], amounts[k]
-        p = 0
+        count = 0
+        for p in range(slots.shape[0]):  # most classes have no part in most rows
+            chosen[count] = p
+            count += factors[p] != 0.0
+        at = 0
         # Four at a time: what is added to is read and written a quarter as often.
-        while p + 4 <= count:
-            a, b, c, d = factors[p], factors[p + 1], factors[p + 2], factors[p + 3]
-            if a != 0.0 or b != 0.0 or c != 0.0 or d != 0.0:
-                ra, rb = gram[slots[p]], gram[slots[p + 1]]
-                rc, rd = gram[slots[p + 2]], gram[slots[p + 3]]
-                for u in range(target.shape[0]):
-                    target[u] += a * ra[u] + b * rb[u] + c * rc[u] + d * rd[u]
-            p += 4
-        while p < count:
-            a = factors[p]
-            if a != 0.0:
-                row = gram[slots[p]]
-                for u in range(target.shape[0]):
-                    target[u] += a * row[u]
-            p += 1
+        while at + 4 <= count:
+            p, q, s, t = chosen[at], chosen[at + 1], chosen[at + 2], chosen[at + 3]
+            a, b, c, d = factors[p], factors[q], factors[s], factors[t]
+            ra, rb, rc, rd = gram[slots[p]], gram[slots[q]], gram[slots[s]], gram[slots[t]]
+            for u in range(target.shape[0]):
+                target[u] += a * ra[u] + b * rb[u] + c * rc[u] + d * rd[u]
+            at += 4
+        while at < count:
+            a, row = factors[chosen[at]], gram[slots[chosen[at]]]
+            for u in range(target.shape[0]):
+                target[u] += a * row[u]
+            at += 1
 
 
 @kernel
@@ -109,14 +109,15 @@ class RowCache:
         def pass_by(others: slice) -> None:
             for first in range(0, len(own), _HEIGHT):
                 part = slice(first, min(first + _HEIGHT, len(own)))
-                block = self._block(own[part], others)
-                _add_rows(block, np.arange(len(block)), some[:, part].copy(), out[:, others])
+                block, slots = self._block(own[part], others), np.arange(part.stop - first)
+                factors = np.ascontiguousarray(some[:, part])
+                _add_rows(block, slots, factors, np.empty_like(slots), out[:, others])
 
         self._by_columns(pass_by)
 
     def _add_held(self, slots: np.ndarray, amounts: np.ndarray, out: np.ndarray) -> None:
         def add(others: slice) -> None:
-            _add_rows(self.gram[:, others], slots, amounts, out[:, others])
+            _add_rows(self.gram[:, others], slots, amounts, np.empty_like(slots), out[:, others])
 
         self._by_columns(add)
 

@@ -393,6 +393,15 @@ class CompiledStructure(ABC):
         """
         return None
 
+    def slack(self, blocks: Blocks, potentials: np.ndarray) -> np.ndarray | None:
+        """How far all potentials of each row may be off while its block has no hinge for certain.
+
+        `potentials` has a row for each column of w and a column for each row of the data. Through a
+        kernel, potentials of rows with enough slack need not be computed in float64. None where it
+        is not known; negative where there is a hinge.
+        """
+        return None
+
     def knows_labels(self, blocks: Blocks) -> bool:
         """Whether `valid_labels` tells which labels a block has, rather than trusting them."""
         asked = type(self).valid_labels is not CompiledStructure.valid_labels

@@ -116,6 +116,14 @@ class Multiclass(CompiledStructure):
         """|(x, bias)|."""
         return np.sqrt(blocks.features.norms)
 
+    def slack(self, blocks, potentials):
+        """Half of what the score of the truth has beyond that of any other class and its cost."""
+        truth, cost = blocks.data
+        rows = np.arange(len(truth))
+        rivals = potentials + cost[truth].T
+        rivals[truth, rows] = -np.inf
+        return 0.5 * (potentials[truth, rows] - rivals.max(axis=0))
+
     @property
     def all_labels(self):
         """Every class, the truth included: its weight is what remains of C_i."""

@@ -123,6 +123,11 @@ class Scalar(SignedRows):
         """+1 where the truth's score (0) is at least the candidate's, else -1."""
         return 1 - 2 * labels
 
+    def slack(self, blocks, potentials):
+        """What the score has beyond the margin."""
+        signs, margins = blocks.data[0].T
+        return signs * potentials[0] - margins
+
     def signed_rows(self, blocks):
         """Signs and margins."""
         signs, margins = blocks.data[0].T
