@@ -69,8 +69,8 @@ def compressed(
     problem = training_problem(model, X, y, fit_params)
     run = _Compression(model, problem, most)
     found = run.smallest(float(tol)) if n_support is None else run.best(most, _FINE)
-    features: KernelFeatures = problem.data.blocks.features
-    point = KernelPoint.of(features, found.w)
+    features = run.features
+    point = KernelPoint.of(features, found.w, model._row_classes(problem))
     own = KERNEL.fitted(model, features.kernel, point, features.n_rows)
     certificate = run.certificate(found, len(point.support))
     return model._copy()._with_attributes(own, {"certificate_": certificate})
@@ -84,10 +84,10 @@ def _as_count(n_support: Any, tol: Any, n: int) -> int:
             "objective may rise relative to what it is"
         )
     if n_support is None:
-        if not isinstance(tol, Real) or isinstance(tol, bool) or not 0.0 < float(tol) < np.inf:
+        if not isinstance(tol, Real) or not 0.0 < float(tol) < np.inf:
             raise InvalidData(f"tol = {tol!r}: give a positive number, such as 0.01 for 1 %")
         return n
-    if isinstance(n_support, Integral) and not isinstance(n_support, bool) and n_support >= 1:
+    if isinstance(n_support, Integral) and int(n_support) >= 1:
         return min(int(n_support), n)
     if isinstance(n_support, Real) and 0.0 < float(n_support) < 1.0:
         return max(int(float(n_support) * n), 1)
@@ -102,22 +102,24 @@ class _Compression:
 
     def __init__(self, model: Any, problem: Problem, most: int) -> None:
         self.model, self.problem = model, problem
+        data: Any = problem.data
+        self.features: KernelFeatures = data.blocks.features
         self.w = KERNEL.point(model)
         self._check()
-        self.selection = Selection(problem.data.blocks.features, self.w, most)
+        self.selection = Selection(self.features, self.w, most)
         self.oracle_calls = problem.n_blocks
 
     def _check(self) -> None:
         """Refuse data that the certificate is not about."""
-        model, features = self.model, self.problem.data.blocks.features
+        model, features = self.model, self.features
         advice = "give X, y and weights that fit was given"
         if features.n_rows != model.n_rows_:
             raise InvalidData(
                 f"X has {features.n_rows} rows, the model was fitted to {model.n_rows_}: {advice}"
             )
         if not features.kernel.of_matrix:
-            differs = abs(features.X[model.support_] - model.support_vectors_).max()
-            if differs > 0.0:
+            rows: Any = features.X[model.support_]
+            if rows.shape != model.support_vectors_.shape or (rows != model.support_vectors_).sum():
                 raise InvalidData(
                     "support_vectors_ of the model are not the rows of X that support_ names: "
                     + advice

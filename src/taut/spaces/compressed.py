@@ -103,7 +103,7 @@ class Selection:
 
         def features(linear: Features) -> RowFeatures:
             own = rows_alone(linear)
-            Z = self._span_rows(n).astype(own.dtype, copy=False)
+            Z: np.ndarray = self._span_rows(n).astype(own.dtype, copy=False)
             return RowFeatures(Z, columns=own.columns, places=own.places, tail=own.tail)
 
         return features
