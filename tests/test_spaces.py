@@ -111,7 +111,7 @@ def test_dual_coordinate_takes_the_same_steps_as_with_explicit_features(name, rn
 def test_another_space_is_refused_where_data_are_read_chunk_by_chunk(rng):
     structure, X, y = multiclass(rng)
     problem = Problem(structure, X(np.asarray), y, space=QuadraticFeatures)
-    with pytest.raises(InvalidData, match=r"space of its own.*leave out space"):
+    with pytest.raises(InvalidData, match=r"space of its own.*leave the kernel or the space out"):
         solve(problem, OnlineCache())
 
 

@@ -61,6 +61,10 @@ class Status(enum.Enum):
         "A whole pass changed nothing: this solver cannot bring the relative gap below "
         "{relative_gap:.2g}, tol={tol:g}. Try another solver."
     )
+    COMPRESSED = (
+        "Compressed from {before} to {after} support rows, by which the objective changed by "
+        "{rise:+.2g} %; the relative gap is {relative_gap:.2g}."
+    )
     STALLED = (
         "Floating-point numbers prove no relative gap below {relative_gap:.2g}, of which rounding "
         "may be {rounding:.2g}; tol={tol:g} asks for less: scale the features, lower C, or raise "

@@ -126,9 +126,9 @@ class StreamedProblem(Problem):
             return problem
         if problem.space is not None:
             raise InvalidData(
-                f"the problem has a space of its own, {problem.space!r}, and this solver reads "
-                "features chunk by chunk, which it takes as linear: leave out space, or take a "
-                "solver that works on all data in memory, such as dual_coordinate"
+                "the problem has a kernel, or another space of its own, and this solver reads "
+                "features chunk by chunk, which it takes as linear: leave the kernel or the space "
+                "out, or take a solver that works on all data in memory, such as dual_coordinate"
             )
         as_list = ability(problem.structure, "takes_examples")
         if as_list and not len(problem.X) == len(problem.y) == problem.n_blocks:

@@ -39,6 +39,14 @@ class Alternating(OnlineEstimator):
         """Not there: rounds go over all data again and again."""
         raise AttributeError(f"{type(self).__name__} has no partial_fit: its rounds need all data")
 
+    @property
+    def compress(self) -> Any:
+        """Not there: the certificate is that of the last round's latent values alone."""
+        raise AttributeError(
+            f"{type(self).__name__} has no compress: its certificate is that of latent values that "
+            "fewer rows would change"
+        )
+
     def _joint_weights(self) -> np.ndarray:
         """The fitted w as the problem has it."""
         raise NotImplementedError

@@ -20,6 +20,7 @@ from taut.console.progress import progress_line
 from taut.data.arrays import Matrix, as_matrix
 from taut.errors import InvalidData, InvalidType, NotConverged, UncertainLabels
 from taut.estimators import storage
+from taut.estimators.compression import compressed
 from taut.estimators.documentation import SHARED
 from taut.estimators.forms import HasKernel, form_of
 from taut.estimators.priors import CoefRegularizer
@@ -289,6 +290,52 @@ class StructuralEstimator(HasKernel, BaseEstimator):
             return None
         rows = np.atleast_2d(self.coef_)
         return rows.shape[0], rows.shape[1]
+
+    def compress(
+        self,
+        X: Any,
+        y: Any,
+        n_support: float | None = None,
+        tol: float | None = None,
+        **fit_params: Any,
+    ) -> Self:
+        """The same model with fewer support rows, whose certificate is still true.
+
+        Predictions take as long as a model's support rows are many. Those are kept that are worth
+        most to w, and their coefficients are fitted again to the training data. The new primal
+        value is computed by all oracles; the lower bound of the fit holds as before.
+
+        Parameters
+        ----------
+        X, y, **fit_params
+            What `fit` was given.
+        n_support : int or float, optional
+            How many rows to keep, or their share.
+        tol : float, optional
+            By how much the objective may rise instead, relative to what it is; about as few rows
+            as that takes are kept.
+
+        Returns
+        -------
+        estimator
+            A new one; this one stays as it is.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from taut import BinarySVM
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(200, 2))
+        >>> y = np.linalg.norm(X, axis=1) > 1.2
+        >>> model = BinarySVM(kernel="rbf", C=10.0, random_state=0).fit(X, y)
+        >>> small = model.compress(X, y, n_support=0.3)
+        >>> len(small.support_) <= 0.3 * len(model.support_)
+        True
+        >>> small.certificate_.dual == model.certificate_.dual
+        True
+        """
+        check_is_fitted(self)
+        return compressed(self, X, y, n_support, tol, fit_params)
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the fitted model to one file: safetensors with JSON metadata and a SHA-256.

@@ -21,6 +21,7 @@ from taut.estimators.costs import CostSensitive
 from taut.estimators.linear import LinearEstimator
 from taut.estimators.online import Answers, Plan, takes_sources
 from taut.estimators.probabilities import ClassProbabilities
+from taut.problem import Problem
 from taut.structures import Multiclass, Scalar, SlackRescaled
 
 _RESCALINGS = ("margin", "slack")
@@ -193,6 +194,10 @@ class BinarySVM(ClassProbabilities, LinearClassifier):
     @staticmethod
     def _by_class(values: np.ndarray) -> np.ndarray:
         return np.pad(values, ((0, 0), (1, 0)))
+
+    def _row_classes(self, problem: Problem) -> np.ndarray:
+        signs = problem.y.reshape(len(problem.y), -1)[:, 0]  # beside margins, if there are any
+        return (signs > 0.0).astype(np.int64)
 
     @takes_sources
     def decision_function(self, X: Any) -> np.ndarray:

@@ -62,8 +62,10 @@ SHARED = {
     dual_coef_ : ndarray of shape (n_columns, n_support)
         Their coefficients; scores are dual_coef_ k(support_vectors_, x) + intercept_, the intercept
         being b^2 times the summed coefficients where b is the constant feature.
+    support_classes_ : ndarray of shape (n_support,)
+        The class of each of them, as a place in `classes_`; of classifiers of rows.
     n_support_ : ndarray
-        How many they are, for each class where examples have one.
+        How many there are; of classifiers of rows, for each class.
     kernel_ : Kernel
         With its numbers.
     n_rows_ : int

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.utils.extmath import safe_sparse_dot
@@ -123,7 +123,7 @@ class KernelForm(Form):
     def attributes(self, model, w, coef_shape, problem):
         """What is not zero."""
         features = problem.data.blocks.features
-        point = KernelPoint.of(features, w)
+        point = KernelPoint.of(features, w, model._row_classes(problem))
         return self.fitted(model, features.kernel, point, features.n_rows)
 
     def fitted(self, model: Any, kernel: Any, point: KernelPoint, n_rows: int) -> dict[str, Any]:
@@ -139,13 +139,15 @@ class KernelForm(Form):
         }
         if point.vectors is not None:
             fitted["support_vectors_"] = point.vectors
+        if point.classes is not None:
+            fitted["support_classes_"] = point.classes
         return fitted | model._tail_attributes(point.tail, len(coefficients))
 
     def support_point(self, model: Any) -> KernelPoint:
         """The point that the fitted attributes are."""
         return KernelPoint(
             model.support_, getattr(model, "support_vectors_", None), model.dual_coef_.T,
-            model.intercept_, model._tail(),
+            model.intercept_, model._tail(), getattr(model, "support_classes_", None),
         )  # fmt: skip
 
     def point(self, model):
@@ -239,7 +241,6 @@ class HasKernel:
     cache: int | str = "500MB"
 
     coef_ = _NoWeights()
-    support_: ClassVar[Any]
 
     @property
     def _form(self) -> Form:
@@ -253,10 +254,14 @@ class HasKernel:
             raise AttributeError(
                 f"{type(self).__name__} has no n_support_: no kernel was fitted, see coef_"
             )
-        return self._support_counts()
+        fitted = vars(self)
+        if "support_classes_" not in fitted:
+            return np.array([len(fitted["support_"])])
+        return np.bincount(fitted["support_classes_"], minlength=len(fitted["classes_"]))
 
-    def _support_counts(self) -> np.ndarray:
-        return np.array([len(self.support_)])
+    def _row_classes(self, problem: Any) -> np.ndarray | None:
+        """The class of each row of a problem, where rows have one."""
+        return None
 
     def _check_kernel(self, kernel: Any) -> None:
         """Refuse a kernel together with parameters that are about weights."""

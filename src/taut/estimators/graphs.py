@@ -251,8 +251,8 @@ class GraphSVM(_NodeLabels):
     def _check_kernel(self, kernel: Any) -> None:
         if self.inference != "exact":
             raise InvalidData(
-                f"inference = {self.inference!r} and kernel = {self.kernel!r}: only exact inference "
-                "works with potentials of a kernel; set inference='exact', or kernel='linear'"
+                f"inference = {self.inference!r} and kernel = {self.kernel!r}: kernels need exact "
+                "inference; set inference='exact', or kernel='linear'"
             )
 
     def _regularizer(self, coef_shape: tuple[int, int] | None) -> LabelMajorRegularizer:

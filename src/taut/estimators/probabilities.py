@@ -23,6 +23,7 @@ from taut.estimators.linear import LinearEstimator
 from taut.estimators.online import Plan, takes_sources
 from taut.inference.marginals import check_temperature
 from taut.inference.temperature import likeliest_temperature
+from taut.problem import Problem
 from taut.result import Status
 from taut.spaces.expansion import KernelExpansion
 from taut.streamed import StreamedProblem
@@ -192,10 +193,8 @@ class ClassProbabilities(LinearEstimator, LabelDistribution):
         by_class = point._replace(coefficients=coefficients, intercept=intercept[0])
         return KernelExpansion(expansion.kernel, by_class)
 
-    def _support_counts(self) -> np.ndarray:
-        # A row's coefficient is positive for its own class alone.
-        classes = self._by_class(self.dual_coef_.T).argmax(axis=1)
-        return np.bincount(classes, minlength=len(self.classes_))
+    def _row_classes(self, problem: Problem) -> np.ndarray | None:
+        return np.asarray(problem.y, dtype=np.int64)
 
     def _by_example(self, values: np.ndarray, offsets: np.ndarray, X: Any) -> np.ndarray:
         return values

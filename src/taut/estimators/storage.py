@@ -212,7 +212,10 @@ _OPTIONAL: dict[str, Form] = {
     "temperature_": Value(Real, 0.0),
     "latent_": Weights(("bags",)),
 }
-_WITH_KERNEL: dict[str, Form] = {"support_vectors_": Rows(("support", "features"))}
+_WITH_KERNEL: dict[str, Form] = {
+    "support_vectors_": Rows(("support", "features")),
+    "support_classes_": Weights(("support",)),
+}
 
 
 def _check_fitted(name: str, fitted: dict[str, Any]) -> None:
@@ -247,6 +250,11 @@ def _check_support(fitted: dict[str, Any]) -> None:
     require(isinstance(kernel, Kernel), "kernel_ is no kernel")
     require(isinstance(n_rows, Integral) and isinstance(support, np.ndarray), "no support")
     require((support < n_rows).all(), f"support_ has rows beyond {n_rows}")
+    classes = fitted.get("support_classes_", np.empty(0, dtype=np.int64))
+    known = isinstance(classes, np.ndarray) and classes.dtype == np.int64
+    require(known, "support_classes_ are no codes")
+    inside = (classes >= 0) & (classes < np.size(fitted.get("classes_", ())))
+    require(inside.all(), "support_classes_ has codes of no class")
     kept = "support_vectors_" in fitted
     require(kept != kernel.of_matrix, "support_vectors_ and kernel_ do not agree")
     if kernel.of_matrix:

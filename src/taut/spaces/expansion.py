@@ -11,8 +11,9 @@ import scipy.sparse as sp
 
 from taut.compiled.lanes import aligned_zeros
 from taut.data.arrays import Matrix
+from taut.errors import InvalidData
 from taut.kernels import Kernel, KernelRows
-from taut.kernels.base import EVERY, check_width
+from taut.kernels.base import EVERY
 from taut.spaces.features import Features, RowFeatures, counted
 from taut.spaces.given_rows import given_rows, rows_alone
 from taut.spaces.kernel import FUNCTIONS, KernelFeatures, KernelView
@@ -35,6 +36,8 @@ class KernelPoint(NamedTuple):
         What each row gets by the bias b: b^2 times the summed coefficients.
     tail : ndarray
         The weights that all blocks share.
+    classes : ndarray of int64 or None
+        The class of each support row, where rows have one.
     """
 
     support: np.ndarray
@@ -42,15 +45,21 @@ class KernelPoint(NamedTuple):
     coefficients: np.ndarray
     intercept: np.ndarray
     tail: np.ndarray
+    classes: np.ndarray | None = None
 
     @classmethod
-    def of(cls, features: KernelFeatures, w: np.ndarray) -> KernelPoint:
+    def of(
+        cls, features: KernelFeatures, w: np.ndarray, classes: np.ndarray | None = None
+    ) -> KernelPoint:
         """From the coefficients of all rows and the tail; no coefficient but 0 is dropped."""
         rows, tail = np.split(w, [features.n_rows * features.columns])
         b = rows.reshape(features.n_rows, features.columns)
         support = np.flatnonzero(b.any(axis=1))
         vectors = None if features.kernel.of_matrix else features.X[support]
-        return cls(support, vectors, b[support], features.constant * b.sum(axis=0), tail.copy())
+        return cls(
+            support, vectors, b[support], features.constant * b.sum(axis=0), tail.copy(),
+            None if classes is None else classes[support],
+        )  # fmt: skip
 
     def spread(self, n_rows: int) -> np.ndarray:
         """The inverse of `of`, for as many rows."""
@@ -74,7 +83,10 @@ class KernelPoint(NamedTuple):
             (1.0 - share) * mine + share * theirs
             for mine, theirs in ((self.intercept, other.intercept), (self.tail, other.tail))
         )
-        return KernelPoint(support, vectors, b, intercept, tail)
+        classes = self.classes
+        if classes is not None:
+            classes = np.concatenate([classes, np.asarray(other.classes)])[first]
+        return KernelPoint(support, vectors, b, intercept, tail, classes)
 
 
 class KernelExpansion:
@@ -119,8 +131,12 @@ class KernelExpansion:
         if n_support == 0:
             return out
         rows = self._kept(X.dtype)
-        if self.point.vectors is not None:
-            check_width(X, self.point.vectors)
+        vectors = self.point.vectors
+        if vectors is not None and X.shape[1] != vectors.shape[1]:
+            raise InvalidData(
+                f"X has {X.shape[1]} columns, and the model was fitted to rows of "
+                f"{vectors.shape[1]}: give the columns that fit saw"
+            )
         self.kernel.check_rows(X, rows)
         height = max(_ROOM // (n_support * X.dtype.itemsize), _LEAST)
         if n_jobs > 1:
