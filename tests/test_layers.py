@@ -34,7 +34,7 @@ LAYERS = [
     ["solving"],
     ["latent"],
     ["estimators"],
-    ["paths"],
+    ["certification", "paths"],
     ["cli"],
 ]
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}

@@ -9,6 +9,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from taut.certification.certify import certify
+    from taut.certification.report import Certification, MachineBounds
     from taut.estimators import (
         BinarySVM,
         ChainSVM,
@@ -39,6 +41,7 @@ __version__ = "0.1.0"
 _HOME = {
     "BinarySVM": "estimators",
     "Certificate": "result",
+    "Certification": "certification.report",
     "ChainSVM": "estimators",
     "Checkpoint": "training.checkpoint",
     "CompiledStructure": "structures",
@@ -48,6 +51,7 @@ _HOME = {
     "LatentSVM": "estimators",
     "LatentStructure": "structures",
     "LatentStructuredSVM": "estimators",
+    "MachineBounds": "certification.report",
     "MulticlassSVM": "estimators",
     "Path": "paths.path",
     "PathCV": "paths.validation",
@@ -65,6 +69,7 @@ _HOME = {
     "Structure": "structures",
     "StructuredSVM": "estimators",
     "TreeSVM": "estimators",
+    "certify": "certification.certify",
     "check_structure": "structures",
     "load": "estimators",
     "path": "paths.path",
@@ -75,6 +80,7 @@ _HOME = {
 __all__ = [
     "BinarySVM",
     "Certificate",
+    "Certification",
     "ChainSVM",
     "Checkpoint",
     "CompiledStructure",
@@ -84,6 +90,7 @@ __all__ = [
     "LatentSVM",
     "LatentStructure",
     "LatentStructuredSVM",
+    "MachineBounds",
     "MulticlassSVM",
     "Path",
     "PathCV",
@@ -101,6 +108,7 @@ __all__ = [
     "Structure",
     "StructuredSVM",
     "TreeSVM",
+    "certify",
     "check_structure",
     "load",
     "path",

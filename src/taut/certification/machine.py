@@ -1,0 +1,221 @@
+"""One convex problem of a model, as a reader describes it, and its bounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from taut.certification.ascent import Ascent
+from taut.certification.dual_points import dual_bound, feasible, primal_bound
+from taut.certification.losses import Losses
+from taut.certification.report import MachineBounds
+from taut.certification.spaces import KernelSpace, LinearSpace, Point
+from taut.compiled.jit import clock
+from taut.problem import Bound, Problem
+from taut.solving import solve
+
+
+class Effort(NamedTuple):
+    """How sharp a bound to seek where it takes work, and how much of it."""
+
+    tol: float
+    max_iter: int
+    time_limit: float | None
+
+
+class Machine(Protocol):
+    """What readers make of a model: one for each problem that it solves."""
+
+    name: str
+
+    def bounds(self, effort: Effort) -> MachineBounds:
+        """The primal value at the model, and a lower bound of the optimum."""
+
+
+def _report(
+    machine: Any, primal: Bound, best: float, dual: Bound, scale: float, note: str
+) -> MachineBounds:
+    """Bounds in the units of the model's own objective, which is never negative."""
+    lower = max(dual.value - dual.rounding - primal.rounding, 0.0)
+    best = min(best, primal.value)
+    return MachineBounds(
+        machine.name, machine.losses.target.size, scale * primal.value, scale * best,
+        scale * lower, note,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class KernelMachine:
+    """Dual coefficients of rows, and a free bias: the bound is that of these coefficients.
+
+    Attributes
+    ----------
+    name : str
+    space : KernelSpace
+    losses : Losses
+    coefficients : ndarray of shape (n,)
+        f = sum_i coefficients_i k(x_i, .).
+    bias : float
+    caveat : str
+        What the bound depends on.
+    """
+
+    name: str
+    space: KernelSpace
+    losses: Losses
+    coefficients: np.ndarray
+    bias: float
+    caveat: str = ""
+
+    def bounds(self, effort: Effort) -> MachineBounds:
+        """By the model's own coefficients, made feasible."""
+        beta = feasible(self.coefficients, self.losses, True)
+        own, point = self.space.of_coefficients(self.coefficients, beta)
+        primal = primal_bound(self.losses, own, self.bias)
+        best = primal_bound(self.losses, own, self.losses.best_bias(own.scores))
+        dual, factor = dual_bound(self.losses, point, beta, True)
+        note = "own dual coefficients"
+        moved = float(np.abs(factor * beta - self.coefficients).sum())
+        if moved > 1e-6 * float(np.abs(self.coefficients).sum()):
+            note += ", made feasible"
+        note += self.caveat
+        return _report(self, primal, best.value, dual, 1.0, note)
+
+
+@dataclass(frozen=True)
+class LinearMachine:
+    """Weights of columns: dual variables are read off the losses, and improved if need be.
+
+    Attributes
+    ----------
+    name : str
+    space : LinearSpace
+    losses : Losses
+    weights : ndarray of shape (n_columns,)
+    bias : float
+        Of all scores. Without `free` it is that of the space's constant column.
+    free : bool
+        Whether the bias is not regularised.
+    scale : float
+        The model's own objective is that of the losses times this number.
+    """
+
+    name: str
+    space: LinearSpace
+    losses: Losses
+    weights: np.ndarray
+    bias: float
+    free: bool = False
+    scale: float = 1.0
+
+    def bounds(self, effort: Effort) -> MachineBounds:
+        """By the slopes of the losses at w, and by dual coordinate ascent from there."""
+        constant = self.space.constant
+        tail = self.bias / constant if constant else 0.0
+        own = self.space.of_weights(self.weights, tail)
+        bias = self.bias if self.free else 0.0
+        primal = primal_bound(self.losses, own, bias)
+        search = _Search(self, primal.value)
+        if self.free:
+            bias = search.best_bias(own)
+        search.look(self.losses.multipliers(own.scores + bias))
+        note = "slopes of the losses at w"
+        if search.gap > effort.tol:
+            passes = search.ascend(effort, bias)
+            note = f"dual ascent, {passes} pass{'es' * (passes > 1)}"
+            if search.gap > effort.tol:
+                note += f"; not sharp, {search.gap:.2g} of the gap may be the bound's"
+        return _report(self, primal, search.best, search.dual, self.scale, note)
+
+
+class _Search:
+    """The best bounds seen so far of a linear machine.
+
+    Attributes
+    ----------
+    best : float
+        The smallest objective.
+    dual : Bound
+        The largest lower bound.
+    """
+
+    def __init__(self, machine: LinearMachine, primal: float) -> None:
+        self.machine = machine
+        self.best = primal
+        self.dual = Bound(0.0, 0.0)
+        self.beta = np.zeros(machine.space.n)
+
+    @property
+    def gap(self) -> float:
+        """How far apart the bounds of the optimum are, relative to the upper one."""
+        return (self.best - self.dual.value) / self.best if self.best > 0.0 else 0.0
+
+    def best_bias(self, point: Point) -> float:
+        """The best free bias for a function, whose objective is taken note of."""
+        losses = self.machine.losses
+        bias = losses.best_bias(point.scores)
+        self.best = min(self.best, primal_bound(losses, point, bias).value)
+        return bias
+
+    def look(self, beta: np.ndarray) -> None:
+        """Read bounds off dual variables, made feasible."""
+        losses, free = self.machine.losses, self.machine.free
+        beta = feasible(beta, losses, free)
+        point = self.machine.space.of_coefficients(beta)[0]
+        dual, factor = dual_bound(losses, point, beta, free)
+        if dual.value - dual.rounding > self.dual.value - self.dual.rounding:
+            self.dual, self.beta = dual, factor * beta
+        point = point.times(factor)
+        if free:
+            self.best_bias(point)
+        else:
+            self.best = min(self.best, primal_bound(losses, point, 0.0).value)
+
+    def ascend(self, effort: Effort, bias: float) -> int:
+        """Passes until the bound is sharp; how many there were."""
+        machine = self.machine
+        rng = np.random.default_rng(0)
+        ascent = Ascent(machine.space, machine.losses, machine.free, self.beta, bias, rng)
+        begun, passes, step = clock(), 0, 1
+        while passes < effort.max_iter and self.gap > effort.tol:
+            step = min(step, effort.max_iter - passes)
+            ascent.go(step)
+            passes += step
+            self.look(ascent.beta)
+            if effort.time_limit is not None and clock() - begun > effort.time_limit:
+                break
+            step = 1 + passes // 2
+        return passes
+
+
+@dataclass(frozen=True)
+class ProblemMachine:
+    """A problem of taut's with weights: its optimum is bounded by solving it.
+
+    Attributes
+    ----------
+    name : str
+    problem : Problem
+    w : ndarray
+    """
+
+    name: str
+    problem: Problem
+    w: np.ndarray
+
+    def bounds(self, effort: Effort) -> MachineBounds:
+        """By a solve to the tolerance that is asked for."""
+        primal = self.problem.primal(self.w)
+        result = solve(
+            self.problem, tol=effort.tol, max_iter=effort.max_iter, time_limit=effort.time_limit,
+            random_state=0, keep_state=False,
+        )  # fmt: skip
+        found = result.certificate
+        note = f"solved anew, {found.passes} pass{'es' * (found.passes > 1)}"
+        if found.relative_gap > effort.tol:
+            note += f"; not sharp, {found.relative_gap:.2g} of the gap may be the bound's"
+        best = min(primal, found.primal)
+        dual = max(found.dual - found.rounding, 0.0)
+        return MachineBounds(self.name, self.problem.n_blocks, primal, best, dual, note)
