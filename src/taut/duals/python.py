@@ -65,7 +65,7 @@ class PythonDual(PlaneDual):
         return order[:0]
 
     def _visit(self, i, w, stiffness, asks, gap):
-        while asks and not make_room(self.planes.arrays, i, self.wanted):
+        while asks and not make_room(self.planes.arrays, i, self.wanted, self.patience):
             self.planes.grow(wanted=self.wanted)
         planes = self.planes.arrays
         start = planes.places[i, SLOT]
@@ -81,12 +81,11 @@ class PythonDual(PlaneDual):
                 size = np.abs(found[0][0]) @ np.abs(point)
                 self.data.witness.check_best(i, values[0] + error, size, worst)
             gap[i] = seen = self.weight[i] * max(values[0] + error, worst) - mean
-            bar = worst + 1e-12 * (1.0 + abs(worst))
-            for (psi, loss), value in zip(found, values, strict=True):
-                if value > bar:
+            bar = worst + self.margin + 1e-12 * (1.0 + abs(worst))
+            for f, ((psi, loss), value) in enumerate(zip(found, values, strict=True)):
+                if value > (bar if f == 0 else self.share * bar):
                     violation.append(value)
                     stored.append((self._append(i, psi, loss), loss))
-                bar = 0.0
         change = np.empty(2 * len(violation))
         max_steps = self.oracle_steps if asks else self.max_steps
         moves = self.step(planes, i, np.array(violation), stiffness, max_steps, change)
