@@ -48,6 +48,7 @@ from taut.solvers import (
     OnlineCache,
     PartialLinearization,
     Subgradient,
+    WorkingSet,
 )
 from taut.structures import (
     Bags,
@@ -403,6 +404,8 @@ SOLVERS = {
     "one-slack": OneSlack(),
     "n-slack": NSlack(),
     "n-slack-batch": NSlack(batch=3),
+    "working-set": WorkingSet(batch=3, check_every=5, patience=2),
+    "working-set-closed": WorkingSet(2, 2, "auto", "closed_form", "gap", eps=1e-12),
     "hard-negatives": HardNegatives(inner_gap=1e-9),
     # Passive-aggressive steps and the perceptron do not converge to the optimum: their bounds are
     # tested in test_sequential.py.
@@ -458,7 +461,13 @@ MORE = (
 ALIKE = ("partial-linearization-batch", "frank-wolfe-away", "frank-wolfe-pairwise-gap")
 
 #: Variants of a solver, which run on SOME alone.
-VARIANTS = ("frank-wolfe-batch", "frank-wolfe-pairwise-gap", "multi-sample-2", "n-slack-batch")
+VARIANTS = (
+    "frank-wolfe-batch",
+    "frank-wolfe-pairwise-gap",
+    "multi-sample-2",
+    "n-slack-batch",
+    "working-set-closed",
+)
 
 #: Pairs beyond SOME that no change may break: where slacks are those of another objective for all
 #: but scalars, and one solver with cutting planes and one without that work in single precision.

@@ -20,7 +20,7 @@ from taut import (
 )
 from taut.data import Stream
 from taut.errors import InvalidData
-from taut.solvers import NSlack, OneSlack
+from taut.solvers import NSlack, OneSlack, WorkingSet
 from taut.solvers.baselines import one_slack
 from taut.solvers.baselines._cuts import Cuts
 from taut.solvers.baselines._simplex_qp import best_weights
@@ -34,7 +34,11 @@ from test_solvers import assert_feasible, assert_optimal, cut_points, run
 
 #: Dense psi, sparse psi, plain Python.
 FORMS = ["scalar-bias", "chain", "tags-plain"]
-SOLVERS = {"one-slack": OneSlack(), "n-slack": NSlack()}
+SOLVERS = {
+    "one-slack": OneSlack(),
+    "n-slack": NSlack(),
+    "working-set": WorkingSet(batch=3, check_every=3, patience=2),
+}
 
 
 @pytest.fixture(params=FORMS)

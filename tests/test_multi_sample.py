@@ -48,6 +48,7 @@ def block_of(coef, losses, gram):
         losses,
         gram.ravel().copy(),
         np.zeros(0, np.int32),
+        np.zeros(len(coef), np.int32),
         np.zeros((2, 3), int),
     )
 

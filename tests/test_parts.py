@@ -64,5 +64,5 @@ def test_an_order_that_there_is_not_is_refused():
         order = "permutations"
 
     problem = Problem(Multiclass(3, bias=1.0), np.ones((3, 1)), np.arange(3))
-    with pytest.raises(InvalidData, match="'permutations': give 'permutation' or 'gap'"):
+    with pytest.raises(InvalidData, match="'permutations': give 'permutation', 'uniform' or 'gap'"):
         solve(problem, Typo())

@@ -62,7 +62,7 @@ def test_growing_loses_nothing(with_weight, rng):
     growths = 0
     for step in range(300):
         i = int(rng.integers(len(sizes)) ** 2 // len(sizes))  # some blocks far more than others
-        while not make_room(planes.arrays, i, 1):
+        while not make_room(planes.arrays, i, 1, 0):
             planes.grow()
             growths += 1
         # Integers, so that Gram entries are exact; a label of its own for each plane.
@@ -95,7 +95,7 @@ def test_growing_loses_nothing(with_weight, rng):
 def test_rescaling_and_completing(rng):
     weights = np.array([1.0, 2.0, 0.0])
     planes = Planes(weights, np.array([5, 6, 7], dtype=np.int32), np.arange(4))
-    assert make_room(planes.arrays, 1, 1)
+    assert make_room(planes.arrays, 1, 1, 0)
     append(planes.arrays, 1, np.array([9], dtype=np.int32), 0.5)
     planes.arrays.coef[planes.arrays.places[1, SLOT] : planes.arrays.places[1, SLOT] + 2] = [
         1.5,
@@ -158,7 +158,7 @@ def filled(rng, sizes, counts):
     planes = Planes(np.ones(len(sizes)), np.arange(offsets[-1], dtype=np.int32), offsets)
     for i, count in enumerate(counts):
         for k in range(count):
-            while not make_room(planes.arrays, i, 1):
+            while not make_room(planes.arrays, i, 1, 0):
                 planes.grow()
             q = append(
                 planes.arrays, i, np.full(sizes[i], 100 * i + k, dtype=np.int32), rng.random()
@@ -197,7 +197,7 @@ def test_what_is_taken_can_be_put(blocks, how, rng):
         assert content(fresh, i) == (before[i] if i in blocks else others[i])
     # Blocks can still grow there.
     for i in range(5):
-        while not make_room(fresh.arrays, i, 1):
+        while not make_room(fresh.arrays, i, 1, 0):
             fresh.grow()
         append(fresh.arrays, i, np.zeros(sizes[i], dtype=np.int32), 0.0)
 

@@ -307,4 +307,4 @@ class Problem:
 
     def weights(self, v: np.ndarray) -> np.ndarray:
         """The weights that belong to v, without padding."""
-        return self.data.prior.weights(self.data.unpad(v))
+        return self.data.user_weights(v)

@@ -14,6 +14,7 @@ import numpy as np
 
 from taut.binding.arena import Arena, Room
 from taut.binding.compiled import CompiledData
+from taut.binding.joint import JointData
 from taut.binding.mined import MinedLabels, nothing_mined
 from taut.binding.other_labels import Findings
 from taut.binding.plain import PythonData, plain
@@ -23,6 +24,7 @@ from taut.errors import InvalidData
 from taut.spaces.features import Features
 from taut.spaces.regularizer import Prior, Regularizer
 from taut.structures._signatures import check_signatures
+from taut.structures.abilities import ability
 from taut.structures.base import CompiledStructure, Structure
 
 Data = CompiledData | PythonData
@@ -65,7 +67,11 @@ def bind(
             "another kind needs a compiled structure"
         )
     check_signatures(structure)
-    return PythonData(structure, X, y, regularizer)
+    return _PLAIN[ability(structure, "points")](structure, X, y, regularizer)
+
+
+#: Plain structures, by what their points are.
+_PLAIN: dict[str, type[PythonData]] = {"weights": PythonData, "pairs": JointData}
 
 
 def has_oracle(data: Data, name: str) -> TypeGuard[CompiledData]:

@@ -159,6 +159,10 @@ class CompiledData(CompiledAbilities):
         scaling = self.scalings[bounds]._replace(weights=weights, sums=sums)
         return ScaledSpace(self.own_space, scaling, self.rises)
 
+    def user_weights(self, v: np.ndarray) -> np.ndarray:
+        """W as users get it."""
+        return self.prior.weights(self.unpad(v))
+
     def kernel(self, make: Callable[[Any], Callable]) -> Callable:
         """The loop that `make` builds around the operations, compiled."""
         return specialise(make, self.operations, self.structure.allocates)

@@ -21,7 +21,9 @@ from taut.binding.other_labels import (
     worse,
 )
 from taut.binding.witness import Witness, audited
+from taut.binding.written import WrittenFeatures
 from taut.errors import InvalidData, InvalidStructure
+from taut.spaces.quadratic import Quadratic
 from taut.spaces.regularizer import Prior, Regularizer
 from taut.storage.checksum import arrays_in
 from taut.storage.stored import LARGEST
@@ -46,7 +48,7 @@ class _Answers(NamedTuple):
     sizes: np.ndarray
 
 
-class PythonData(PlainAbilities):
+class PythonData(WrittenFeatures, PlainAbilities):
     """A plain-Python structure bound to data; its weights have no padding."""
 
     dtype = np.float64
@@ -69,13 +71,25 @@ class PythonData(PlainAbilities):
             self.X = structure.examples(self.X, self.truth)
         if y is None:
             return
-        self.n_features = self.size = self.reads = len(self.features(0, self.truth[0]))
-        self.prior = (regularizer or Regularizer()).check(self.n_features)
-        self.quadratic = self.prior.quadratic(self.pad)
         self._loss = loss_of(structure)
-        self.watches = is_users(structure)
+        self.size = self.reads = self.n_features = self._lay_out()
+        self.prior = (regularizer or Regularizer()).check(self.n_features)
+        self.quadratic = self._regularised()
+        self.watches = self._is_watched()
         self.witness = Witness(structure, self.n_blocks, self.n_features)
         self._answers: deque[_Answers] = deque(maxlen=2)  # of w and of an average of it
+
+    def _is_watched(self) -> bool:
+        """Whether answers of oracles are a user's, and held against each other."""
+        return is_users(self.structure)
+
+    def _lay_out(self) -> int:
+        """The length of points."""
+        return len(self.features(0, self.truth[0]))
+
+    def _regularised(self) -> Quadratic:
+        """The regulariser of points."""
+        return self.prior.quadratic(self.pad)
 
     @staticmethod
     def pad(w: np.ndarray) -> np.ndarray:
@@ -86,13 +100,11 @@ class PythonData(PlainAbilities):
 
     comes_as = "whole"
 
-    @staticmethod
-    def is_point(w: np.ndarray) -> bool:
+    def is_point(self, w: np.ndarray) -> bool:
         """Any vector is one."""
         return True
 
-    @staticmethod
-    def settle(w: np.ndarray) -> None:
+    def settle(self, w: np.ndarray) -> None:
         """Nothing: a point is its weights."""
 
     def take(self, which: np.ndarray) -> None:
@@ -166,7 +178,7 @@ class PythonData(PlainAbilities):
         """The features of the truth of block i."""
         right = self.features(i, self.truth[i])
         if self.witness.is_new(i):
-            self.witness.see_truth(i, right, self.loss(i, self.truth[i]))
+            self.witness.see_truth(i, right, self.loss(i, self.truth[i]), self.length(right))
         else:
             self.witness.see_truth_again(i, right)
         return right
@@ -181,7 +193,7 @@ class PythonData(PlainAbilities):
 
     def worst_label(self, i: int, v: np.ndarray) -> tuple[Any, float]:
         """The label that the loss-augmented oracle finds for block i, and its error."""
-        w = self.prior.weights(v)
+        w = self.weights(i, v)
         label, error = bounded_argmax(self.structure, self.X[i], w, self.truth[i])
         return label, self.checked(i, error)
 
@@ -193,10 +205,6 @@ class PythonData(PlainAbilities):
                 f"{error}: errors are >= 0 and finite"
             )
         return error
-
-    def point(self, v: np.ndarray) -> np.ndarray:
-        """Where planes are to be evaluated: v within its bounds."""
-        return v if self.prior.trivial else np.maximum(v, self.prior.lower())
 
     def hinges(self, w: np.ndarray, n_jobs: int = 1, loss_weight: float = 1.0) -> np.ndarray:
         """The largest violation of each block at w, from above where the oracle is not exact.
@@ -212,36 +220,34 @@ class PythonData(PlainAbilities):
 
     def _evaluated(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The hinges, and the summed sizes of the terms of the scores behind them."""
-        point, reach = self.point(w), np.abs(self.point(w))
         values, sizes = np.empty((2, self.n_blocks))
         compared = self.witness.compared(self.n_blocks) & self.watches
         for i in range(self.n_blocks):
             rivals = self.witness.rivals(i) if compared[i] else []
             label, error = self.worst_label(i, w)
-            (psi, loss), *others = self.planes(i, [label, *rivals])
-            values[i], sizes[i] = loss - psi @ point + error, np.abs(psi) @ reach
+            (value, sizes[i]), *others = self.values(i, [label, *rivals], w)
+            values[i] = value + error
             self.witness.check_best(i, values[i], sizes[i], 0.0, "the truth")
-            for (psi, loss), rival in zip(others, rivals, strict=True):
-                best = loss - psi @ point
+            for (best, _size), rival in zip(others, rivals, strict=True):
                 self.witness.check_best(i, values[i], sizes[i], best, reprlib.repr(rival))
         if self.watches:
             for i in audited(self.n_blocks, self.witness.rng).tolist():
                 others = [*self.predict_one(i, w), *self.witness.listed(self.X[i])]
-                self._compare(i, point, values[i], sizes[i], others)
+                self._compare(i, w, values[i], sizes[i], others)
         self._answers.append(_Answers(w.copy(), values, sizes.copy()))
         # Where the truth is best, the scores of others were about as large as its own.
         satisfied = sizes == 0.0
-        norm = np.linalg.norm(self.prior.weights(w))
-        sizes[satisfied] = 2.0 * norm * self.witness.lengths[satisfied]
+        sizes[satisfied] = (
+            2.0 * self.length(self.prior.weights(w)) * self.witness.lengths[satisfied]
+        )
         return np.maximum(values, 0.0), sizes
 
     def _compare(
-        self, i: int, point: np.ndarray, value: float, size: float, rivals: list[Any]
+        self, i: int, v: np.ndarray, value: float, size: float, rivals: list[Any]
     ) -> float:
         """Refuse an argmax of block i that is worse than other labels; how far it falls short."""
         most = 0.0
-        for (psi, loss), label in zip(self.planes(i, rivals), rivals, strict=True):
-            rival = loss - psi @ point
+        for (rival, _size), label in zip(self.values(i, rivals, v), rivals, strict=True):
             self.witness.check_best(i, value, size, rival, reprlib.repr(label))
             most = max(most, rival - max(value, 0.0))
         return most
@@ -262,10 +268,10 @@ class PythonData(PlainAbilities):
         spread = np.linspace(0, self.n_blocks - 1, min(_LISTED, self.n_blocks)).astype(int).tolist()
         complete = all(self.witness.lists(self.X[i], self.truth[i]) for i in {*chosen, *spread})
         for number, i in enumerate(chosen):
-            right, (value, size) = self._right(i), self._answer(i, v, point)
+            right, (value, size) = self._right(i), self._answer(i, v)
             own = [*self.witness.returned(i), *self.witness.listed(self.X[i])]
             predicted = self.predict_one(i, v) if number < _PREDICTED else []
-            short[i] = self._compare(i, point, value, size, [*own, *predicted])
+            short[i] = self._compare(i, v, value, size, [*own, *predicted])
             strangers = self.witness.strangers(self.truth[i], others)
             for label in strangers if open_doubts < MOST_DOUBTS else []:
                 rival = self._stranger(i, right, label, point)
@@ -280,13 +286,14 @@ class PythonData(PlainAbilities):
                 open_doubts += 1
         return Findings.of(doubt, short, weight)
 
-    def _answer(self, i: int, v: np.ndarray, point: np.ndarray) -> tuple[float, float]:
+    def _answer(self, i: int, v: np.ndarray) -> tuple[float, float]:
         """The largest violation of block i at v and the size of its terms, if possible as known."""
         for known in self._answers:
             if np.array_equal(known.point, v):
                 return known.values[i], known.sizes[i]
-        psi, loss, error = self.worst(i, v)
-        return loss - psi @ point + error, np.abs(psi) @ np.abs(point)
+        label, error = self.worst_label(i, v)
+        value, size = next(iter(self.values(i, [label], v)))
+        return value + error, size
 
     def _stranger(
         self, i: int, right: np.ndarray, label: Any, point: np.ndarray
@@ -312,7 +319,8 @@ class PythonData(PlainAbilities):
             w = np.where(self.prior.bounded, np.maximum(w, 0.0), w)
             for truth in ((self.truth[i],), ()):
                 try:
-                    answer = bounded_argmax(self.structure, self.X[i], w, *truth)[0]
+                    seen = self.as_weights(i, w)
+                    answer = bounded_argmax(self.structure, self.X[i], seen, *truth)[0]
                     if same(answer, label):
                         return True
                 except Exception:
@@ -350,7 +358,7 @@ class PythonData(PlainAbilities):
     def predict_one(self, i: int, v: np.ndarray) -> list[Any]:
         """The highest scoring label of block i, where that is what a structure predicts."""
         predicts = ability(self.structure, "scores_predict")
-        return [self.structure.argmax(self.X[i], self.prior.weights(v))] if predicts else []
+        return [self.structure.argmax(self.X[i], self.weights(i, v))] if predicts else []
 
     def predict(self, w: np.ndarray, n_jobs: int = 1) -> list[Any]:
         """The highest scoring label of each block."""

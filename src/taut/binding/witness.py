@@ -60,13 +60,13 @@ class Witness:
         """Whether the features of block i's truth have not been seen."""
         return self._marks[i] is None
 
-    def see_truth(self, i: int, features: np.ndarray, loss: float) -> None:
-        """Take the features of a truth, and its loss, at the first call."""
+    def see_truth(self, i: int, features: np.ndarray, loss: float, length: float) -> None:
+        """Take the features of a truth, its loss, and their length, at the first call."""
         if loss > PRECISION:
             raise InvalidStructure(
                 f"{self.name}.loss of example {i} is {loss:g} for the truth itself: return 0 there"
             )
-        self._marks[i], self.lengths[i] = float(features @ self._probe), np.linalg.norm(features)
+        self._marks[i], self.lengths[i] = float(features @ self._probe), length
 
     def see_truth_again(self, i: int, features: np.ndarray) -> None:
         """Compare the features of a truth with those of the first call."""

@@ -218,9 +218,16 @@ class PlaneDual(BlockDual):
 
     A visit ends with `step`, one of `taut.duals.plane_steps`, of up to `max_steps`; one with the
     oracle of up to `oracle_steps`, where that is given.
+
+    A label that the oracle finds is added if its violation exceeds that of all planes, the slack,
+    by more than `margin`; any other label of a sample if it exceeds `share` of the same bar. A full
+    block drops planes that have been without weight for `patience` counts (`Planes.count_idle`).
     """
 
     planes: Planes
+    margin: float = 0.0
+    share: float = 0.0
+    patience: int = 0
 
     def __init__(
         self,

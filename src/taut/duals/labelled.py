@@ -42,15 +42,17 @@ def _plane_pass(operations, step, make_sample):
 
     def plane_pass(
         space, data, offsets, truth, order, weight, worker, stiffness, asks, max_steps, seed,
-        planes, room, arena, gap, sums, progress,
+        rule, planes, room, arena, gap, sums, progress,
     ):  # fmt: skip
         """Visit blocks in order from progress[0]; stop before one whose planes lack room.
 
         A visit: violations of the stored planes; when `asks`, the best label, if it beats them,
-        and others that the sampler finds; the step. progress[0] is the next position, progress[1]
+        and others that the sampler finds; the step. `rule` says which labels are kept, and for how
+        long: see `PlaneDual`. progress[0] is the next position, progress[1]
         one more than the last block whose best label was worse than a stored one.
         """
         w, work, values = worker.w, arena.work, arena.values
+        margin, share, patience = rule
         wanted, first_seed = values.shape[0], np.int64(seed >> np.uint64(1))
         violation, change, row = arena.violation, arena.change, arena.row
         rounding = 100.0 * unit_of(w)
@@ -62,7 +64,7 @@ def _plane_pass(operations, step, make_sample):
             ask_for_rows(space, ahead)
             ask_for(data, ahead)
             i = order[progress[0]]
-            if asks and not make_room(planes, i, wanted):
+            if asks and not make_room(planes, i, wanted, patience):
                 break
             if 2 * planes.places[i, CAPACITY] > row.shape[0]:
                 break
@@ -86,7 +88,7 @@ def _plane_pass(operations, step, make_sample):
                 found = arena.found[: wanted * size].reshape((wanted, size))
                 n_found = sample(data, i, work, 1.0, first_seed + i, room, found, values)
                 # A label that is stored already comes back with the same value up to rounding.
-                bar = worst + rounding * (1.0 + abs(worst))
+                bar = worst + margin + rounding * (1.0 + abs(worst))
                 doubt = max(_DOUBT, 1e4 * rounding) * (1.0 + abs(worst) + abs(base))
                 # Where threads share w, it may have moved since the stored planes were looked at.
                 if worker.own.shape[0] == 0 and values[0] - base < worst - doubt:
@@ -100,7 +102,8 @@ def _plane_pass(operations, step, make_sample):
                         count = new + 1
                         first = new if new > 1 else 0
                         fill_gram(data, i, labels, first, count, gram_of(planes, i), arena)
-                    bar = 0.0
+                    if f == 0:
+                        bar *= share
                 gap[i] = weight[i] * worst - mean
             sums[2] += weight[i] * worst - mean
             loss, length = step(planes, i, violation, stiffness, max_steps, change)
@@ -211,7 +214,8 @@ class LabelledDual(PlaneDual):
         max_steps = self.oracle_steps if asks else self.max_steps
         self.data.kernel(around(_plane_pass, self.step, self.sampler.make))(
             self.spaces[number], blocks.data, blocks.offsets, blocks.truth, order, self.weight,
-            worker, stiffness, asks, max_steps, self.seed, self.shares[number],
+            worker, stiffness, asks, max_steps, self.seed,
+            (self.margin, self.share, self.patience), self.shares[number],
             self.rooms[number], self.arenas[number], gap, sums, progress,
         )  # fmt: skip
         if progress[1]:

@@ -7,9 +7,9 @@ single-variable step, otherwise the pair step of dual coordinate descent with sh
 
 The Gram matrix may be that of phi or of psi = phi(truth) - phi: only differences of planes enter.
 
-A block starts with room for a few planes. A full block first drops planes without weight, then
-moves to the end of the pools with twice the room; when a pool is exhausted, compiled code returns
-to Python and `Planes.grow` copies what is alive into larger pools.
+A block starts with room for a few planes. A full block first drops planes that have been without
+weight for long enough, then moves to the end of the pools with twice the room; when a pool is
+exhausted, compiled code returns to Python and `Planes.grow` copies what is alive into larger pools.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ _FIRST_CAPACITY = 4
 #: The columns of `PlaneArrays.places`; two more make a row a cache line.
 N_PLANES, CAPACITY, SLOT, SQUARE, TEXT, LABEL_SIZE = range(6)
 _COLUMNS = 8
+_LONGEST = 2**30  # count of a plane without weight
 _MOST_CAPACITY, _LARGEST = 2**24, 2**48  # of a block, and of places that a file may name
 
 
@@ -44,6 +45,7 @@ class PlaneArrays(NamedTuple):
     loss: np.ndarray
     gram: np.ndarray
     labels: np.ndarray
+    idle: np.ndarray  # for how many counts in a row a plane has had no weight
     free: np.ndarray  # where the free parts of the pools begin, and where they end: shape (2, 3)
 
 
@@ -82,19 +84,20 @@ def prefetch_planes(planes, i):
 
 
 @helper
-def _drop_idle(planes, i):
-    """Forget block i's planes without weight, except the truth."""
+def _drop_idle(planes, i, patience):
+    """Forget block i's planes that have been without weight for so long, except the truth."""
     start, square, text = planes.places[i, SLOT], planes.places[i, SQUARE], planes.places[i, TEXT]
     capacity, size = planes.places[i, CAPACITY], planes.places[i, LABEL_SIZE]
     gram, labels = planes.gram, planes.labels  # flat: views of rows take long to compile
     count = planes.places[i, N_PLANES]
     q = 1
     while q < count:
-        if planes.coef[start + q] > 0.0:
+        if planes.coef[start + q] > 0.0 or planes.idle[start + q] < patience:
             q += 1
             continue
         count -= 1
         planes.coef[start + q] = planes.coef[start + count]
+        planes.idle[start + q] = planes.idle[start + count]
         planes.loss[start + q] = planes.loss[start + count]
         for t in range(size):
             labels[text + q * size + t] = labels[text + count * size + t]
@@ -115,6 +118,7 @@ def _move_block(planes, i, slot, square, text, capacity):
     for q in range(count):
         planes.coef[slot + q] = planes.coef[old_slot + q]
         planes.loss[slot + q] = planes.loss[old_slot + q]
+        planes.idle[slot + q] = planes.idle[old_slot + q]
         for r in range(count):
             planes.gram[square + q * capacity + r] = planes.gram[old_square + q * old_capacity + r]
     for t in range(count * size):
@@ -124,11 +128,14 @@ def _move_block(planes, i, slot, square, text, capacity):
 
 
 @kernel
-def make_room(planes, i, wanted):
-    """Ensure that block i can take so many more planes; False when the pools must grow first."""
+def make_room(planes, i, wanted, patience):
+    """Ensure that block i can take so many more planes; False when the pools must grow first.
+
+    Planes that have been without weight for `patience` counts make room for others.
+    """
     if planes.places[i, N_PLANES] + wanted <= planes.places[i, CAPACITY]:
         return True
-    _drop_idle(planes, i)
+    _drop_idle(planes, i, patience)
     if planes.places[i, N_PLANES] + wanted <= planes.places[i, CAPACITY]:
         return True
     capacity = 2 * planes.places[i, CAPACITY]
@@ -146,11 +153,18 @@ def make_room(planes, i, wanted):
 
 
 @kernel
+def _drop_all(planes, patience):
+    for i in range(planes.places.shape[0]):
+        _drop_idle(planes, i, patience)
+
+
+@kernel
 def append(planes, i, label, loss):
     """Add a plane without weight to block i, which has room; the caller fills its Gram row."""
     q = planes.places[i, N_PLANES]
     planes.coef[planes.places[i, SLOT] + q] = 0.0
     planes.loss[planes.places[i, SLOT] + q] = loss
+    planes.idle[planes.places[i, SLOT] + q] = 0
     labels = labels_of(planes, i)
     for t in range(label.shape[0]):
         labels[q, t] = label[t]
@@ -176,12 +190,13 @@ def _pools(places: np.ndarray, spare: np.ndarray) -> PlaneArrays:
         loss=np.zeros(slots),
         gram=np.zeros(squares),
         labels=np.zeros(texts, dtype=np.int32),
+        idle=np.zeros(slots, dtype=np.int32),
         free=np.array([ends[-1], ends[-1] + spare]),
     )
 
 
 #: The columns of places that say where in a pool a block begins, and the arrays of that pool.
-_POOLS = ((SLOT, ("coef", "loss")), (SQUARE, ("gram",)), (TEXT, ("labels",)))
+_POOLS = ((SLOT, ("coef", "loss", "idle")), (SQUARE, ("gram",)), (TEXT, ("labels",)))
 
 
 def _no_places(n: int) -> np.ndarray:
@@ -268,6 +283,7 @@ class Planes:
                 "loss": Stored("f8", arrays["coef"].shape),
                 "gram": numbers,
                 "labels": Stored("i4", (None,)),
+                "idle": Stored("i4", arrays["coef"].shape, 0),
                 "free": Stored("i8", (2, 3), 0, _LARGEST),
             },
         )
@@ -307,7 +323,7 @@ class Planes:
         places[:, N_PLANES], places[:, CAPACITY] = count, count
         places[:, LABEL_SIZE] = own[:, LABEL_SIZE]
         new = _pools(places, np.zeros(3, dtype=np.int64))
-        new.coef[:], new.loss[:] = old.coef[slots], old.loss[slots]
+        new.coef[:], new.loss[:], new.idle[:] = old.coef[slots], old.loss[slots], old.idle[slots]
         size = own[owner, LABEL_SIZE]
         new.labels[:] = old.labels[ranges(own[owner, TEXT] + q * size, size)]
         # Of each row of a Gram matrix the columns of the planes that are kept.
@@ -340,6 +356,16 @@ class Planes:
         self.arrays.free[0] = end
         edges = [begin + (end - begin) * k // n for k in range(n + 1)]
         return [self.arrays._replace(free=np.array(edges[k : k + 2])) for k in range(n)]
+
+    def count_idle(self) -> None:
+        """Count for how long planes have had no weight."""
+        coef, idle = self.arrays.coef, self.arrays.idle
+        np.add(idle, 1, out=idle, where=idle < _LONGEST)
+        idle[coef > 0.0] = 0
+
+    def drop_idle(self, patience: int) -> None:
+        """Forget planes, but truths, that have had no weight for so many counts."""
+        _drop_all(self.arrays, patience)
 
     def rescale(self, factor: np.ndarray) -> None:
         """Multiply block i's coefficients by factor[i]."""

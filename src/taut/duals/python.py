@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -25,7 +25,7 @@ def sampled_planes(
 
     The error is how far the largest violation may at most lie above that of the first.
     """
-    labels, error = sampler.labels(data, i, data.prior.weights(v), count, rng)
+    labels, error = sampler.labels(data, i, data.weights(i, v), count, rng)
     return list(data.planes(i, labels)), data.checked(i, error)
 
 
@@ -55,6 +55,11 @@ class PythonDual(PlaneDual):
         nothing = (np.empty(0, dtype=np.int64), np.empty(0))
         self.planes = Planes(self.weight, np.zeros(n, dtype=np.int32), np.arange(n + 1))
         self.psi: dict[int, tuple[np.ndarray, np.ndarray]] = {0: nothing}
+        data.hold(self)
+
+    def places_in_use(self) -> Iterator[np.ndarray]:
+        """Where the psi of planes are not zero."""
+        return (self.psi[k][0] for k in set(self.planes.numbers().tolist()))
 
     def visit_part(self, number, order, worker, stiffness, asks, gap, sums):
         for i in order:
@@ -65,7 +70,7 @@ class PythonDual(PlaneDual):
         return order[:0]
 
     def _visit(self, i, w, stiffness, asks, gap):
-        while asks and not make_room(self.planes.arrays, i, self.wanted):
+        while asks and not make_room(self.planes.arrays, i, self.wanted, self.patience):
             self.planes.grow(wanted=self.wanted)
         planes = self.planes.arrays
         start = planes.places[i, SLOT]
@@ -81,12 +86,12 @@ class PythonDual(PlaneDual):
                 size = np.abs(found[0][0]) @ np.abs(point)
                 self.data.witness.check_best(i, values[0] + error, size, worst)
             gap[i] = seen = self.weight[i] * max(values[0] + error, worst) - mean
-            bar = worst + 1e-12 * (1.0 + abs(worst))
-            for (psi, loss), value in zip(found, values, strict=True):
-                if value > bar:
+            bar = worst + self.margin + 1e-12 * (1.0 + abs(worst))
+            for f, ((psi, loss), value) in enumerate(zip(found, values, strict=True)):
+                if value > (bar if f == 0 else self.share * bar):
                     violation.append(value)
                     stored.append((self._append(i, psi, loss), loss))
-                bar = 0.0
+            self.data.release(np.flatnonzero(psi) for psi, _loss in found)
         change = np.empty(2 * len(violation))
         max_steps = self.oracle_steps if asks else self.max_steps
         moves = self.step(planes, i, np.array(violation), stiffness, max_steps, change)
@@ -127,7 +132,8 @@ class PythonDual(PlaneDual):
         number = max(self.psi) + 1
         self.psi[number] = sparse = (where, psi[where])
         new = append(planes, i, np.array([number], dtype=np.int32), loss)
-        row = [values @ psi[columns] for (columns, values), _loss in self._stored(i)]
+        beside = self.data.covector(psi)
+        row = [values @ beside[columns] for (columns, values), _loss in self._stored(i)]
         gram = self.planes.gram(i)
         gram[new, : new + 1] = gram[: new + 1, new] = row
         return sparse

@@ -30,8 +30,8 @@ _SUMS = ("loss_sum", "rise")  # of all blocks, as large as the objective is
 
 def check_order(order: str) -> None:
     """Refuse orders of visits that there are not."""
-    if order not in ("permutation", "gap"):
-        raise InvalidData(f"order = {order!r}: give 'permutation' or 'gap'")
+    if order not in ("permutation", "uniform", "gap"):
+        raise InvalidData(f"order = {order!r}: give 'permutation', 'uniform' or 'gap'")
 
 
 class Ascent(ABC):
@@ -44,7 +44,8 @@ class Ascent(ABC):
     shrink: float = 0.0
     #: The longest interval between visits, in passes with the oracle.
     max_interval: int = 1
-    #: Each due block once ("permutation"), or draws with odds proportional to the gap ("gap").
+    #: Each due block once ("permutation"), or as many draws, all with the same odds ("uniform") or
+    #: with odds proportional to the gap ("gap").
     order: str = "permutation"
     #: Whether the order is random; otherwise it is that of the blocks.
     shuffle: bool = True
@@ -188,6 +189,8 @@ class Part:
             order = blocks.copy()
             shuffle(order, seed)
             return order
+        if self.ascent.order == "uniform":
+            return rng.choice(blocks, size=len(blocks))
         # A tenth of the draws is uniform, because a gap is as old as the block's last visit.
         odds = 0.9 * gaps / gaps.sum() + 0.1 / len(blocks)
         return rng.choice(blocks, size=len(blocks), p=odds / odds.sum())

@@ -15,23 +15,32 @@ from taut.kernels.columns import Chi2, Intersection, Laplacian
 from taut.kernels.combined import Multiple, Product, Sum
 from taut.kernels.definite import check_definite
 from taut.kernels.given import Function, Precomputed
+from taut.kernels.labels import ClassSimilarity, LabelKernel, VonMisesLabels
+from taut.kernels.pairs import Pair, PairFunction, PairKernel, PairProduct
 from taut.kernels.products import RBF, Linear, Polynomial, VonMises
 
 __all__ = [
     "RBF",
     "Chi2",
+    "ClassSimilarity",
     "Function",
     "Intersection",
     "Kernel",
     "KernelRows",
+    "LabelKernel",
     "Laplacian",
     "Linear",
     "Multiple",
+    "Pair",
+    "PairFunction",
+    "PairKernel",
+    "PairProduct",
     "Polynomial",
     "Precomputed",
     "Product",
     "Sum",
     "VonMises",
+    "VonMisesLabels",
     "as_kernel",
     "check_definite",
 ]

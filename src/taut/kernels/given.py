@@ -116,6 +116,25 @@ def _name(function: Callable) -> str:
     return getattr(function, "__name__", repr(function))
 
 
+def checked_values(name: str, given: Any, n: int, m: int, things: str) -> np.ndarray:
+    """What a user's kernel returned for n and m of some things, if it can be used."""
+    values = np.asarray(given)
+    if values.shape != (n, m):
+        raise InvalidStructure(
+            f"{name} returned shape {values.shape} for {n} and {m} {things}: return an array of "
+            f"shape {(n, m)}"
+        )
+    if values.dtype not in (np.float32, np.float64):
+        raise InvalidStructure(
+            f"{name} returned numbers of type {values.dtype}: return float64, or float32"
+        )
+    if not np.isfinite(values).all():
+        raise InvalidStructure(
+            f"{name} returned NaN or infinity: a kernel is finite on all {things}"
+        )
+    return values
+
+
 class FunctionRows(KernelRows):
     """Rows as the user gave them."""
 
@@ -127,24 +146,8 @@ class FunctionRows(KernelRows):
 
     def _values(self, A: Matrix, B: Matrix) -> np.ndarray:
         """What the function returns, checked."""
-        name = _name(self.function)
-        values = np.asarray(self.function(A, B))
-        shape = (A.shape[0], B.shape[0])
-        if values.shape != shape:
-            raise InvalidStructure(
-                f"the kernel {name} returned shape {values.shape} for {shape[0]} and {shape[1]} "
-                f"rows: return an array of shape {shape}"
-            )
-        if values.dtype not in (np.float32, np.float64):
-            raise InvalidStructure(
-                f"the kernel {name} returned numbers of type {values.dtype}: return float64, or "
-                "float32"
-            )
-        if not np.isfinite(values).all():
-            raise InvalidStructure(
-                f"the kernel {name} returned NaN or infinity: a kernel is finite on all rows"
-            )
-        return values
+        name = f"the kernel {_name(self.function)}"
+        return checked_values(name, self.function(A, B), A.shape[0], B.shape[0], "rows")
 
     def block(self, own, other, others, out):
         """The function of two blocks of rows."""

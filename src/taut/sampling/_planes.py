@@ -1,9 +1,7 @@
-"""Labels of plain structures, told apart by their planes: labels may be any Python objects."""
+"""Labels that methods of plain structures choose."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -11,19 +9,6 @@ import numpy as np
 from taut.binding import PythonData
 from taut.errors import InvalidStructure
 from taut.structures.abilities import bounded_argmax, is_exact
-
-
-def distinct(
-    data: PythonData, i: int, labels: Iterable[Any]
-) -> Iterator[tuple[Any, np.ndarray, float]]:
-    """Labels with psi and loss, without those that have been seen; the truth's only if first."""
-    seen = set()
-    again, labels = itertools.tee(labels)
-    for label, (psi, loss) in zip(again, data.planes(i, labels), strict=True):
-        key = (loss, (psi + 0.0).tobytes())  # -0.0 is 0.0
-        if key not in seen:
-            yield label, psi, loss
-        seen |= {key, (0.0, np.zeros_like(psi).tobytes())}
 
 
 def led_by_argmax(
@@ -41,5 +26,5 @@ def led_by_argmax(
     if is_exact(data.structure):
         return labels[:count], 0.0
     best, error = bounded_argmax(data.structure, data.X[i], w, data.truth[i])
-    labels = [label for label, _psi, _loss in distinct(data, i, [best, *labels])]
+    labels = [label for label, _psi, _loss in data.distinct(i, [best, *labels])]
     return labels[:count], error

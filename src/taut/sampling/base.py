@@ -100,8 +100,9 @@ ARGMAX = Argmax()
 def missing(sampler: Sampler, data: Data, needs: dict[type, str], instead: str) -> MissingOracle:
     """The error of a sampler that needs something of a structure, compiled or plain."""
     structure = type(data.structure).__name__
+    needed = next(words for kind, words in needs.items() if isinstance(data, kind))
     return MissingOracle(
-        f'sampler="{sampler.name}" needs {needs[type(data)]}, which {structure} does not have: '
+        f'sampler="{sampler.name}" needs {needed}, which {structure} does not have: '
         f"write it, or use {instead}"
     )
 

@@ -11,7 +11,6 @@ from taut.binding import PythonData
 from taut.compiled.jit import helper
 from taut.compiled.label_rows import copy, is_among, listed_labels, same
 from taut.compiled.xorshift import below, scrambled, stepped
-from taut.sampling._planes import distinct
 from taut.sampling.base import ALL_LABELS, EITHER, missing
 from taut.sampling.listed import Top
 from taut.sampling.m_best import MBest
@@ -114,7 +113,7 @@ class Random(Top):
         best, error = bounded_argmax(data.structure, data.X[i], w, data.truth[i])
         every = list(data.structure.labels(data.X[i]))
         shuffled = (every[k] for k in rng.permutation(len(every)))
-        drawn = distinct(data, i, itertools.chain([best], shuffled))
+        drawn = data.distinct(i, itertools.chain([best], shuffled))
         return [label for label, _psi, _loss in itertools.islice(drawn, count)], error
 
 

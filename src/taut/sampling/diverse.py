@@ -11,7 +11,6 @@ from taut.binding import CompiledData, Data, Room
 from taut.compiled.jit import around, helper, kernel
 from taut.compiled.label_rows import copy
 from taut.errors import InvalidData
-from taut.sampling._planes import distinct
 from taut.sampling.base import EITHER, Sampler, missing
 from taut.sampling.listed import Top
 from taut.sampling.m_best import MBest
@@ -166,16 +165,15 @@ class Diverse(Sampler):
     def labels(self, data, i, w, count, rng):
         """The same from the planes of the source's labels."""
         labels, error = self._source.labels(data, i, w, self.pool * count, rng)
-        pool, *planes = zip(*distinct(data, i, labels), strict=True)
-        psi, losses = map(np.array, planes)
-        violations = losses - psi @ data.prior.scaled(w)
-        lengths = np.linalg.norm(psi, axis=1)
+        pool, violations, gram = data.pool(i, labels, w)
+        products = gram()
+        lengths = np.sqrt(np.maximum(np.diagonal(products), 0.0))
         closest, price = np.full(len(pool), -1.0), self.diversity * max(violations[0], 0.0)
         chosen: list[int] = []
         q = 0
         while q >= 0 and len(chosen) < count:
             chosen.append(q)
-            cosines = psi @ psi[q] / np.sqrt(np.maximum((lengths * lengths[q]) ** 2, _NOTHING))
+            cosines = products[q] / np.sqrt(np.maximum((lengths * lengths[q]) ** 2, _NOTHING))
             closest = np.maximum(closest, cosines.clip(max=1.0))
             closest[q] = _CHOSEN
             q = best_trade(violations, closest, price)

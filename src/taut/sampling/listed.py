@@ -9,7 +9,6 @@ import numpy as np
 
 from taut.compiled.jit import helper
 from taut.compiled.label_rows import Listed, copy, listed_labels, same
-from taut.sampling._planes import distinct
 from taut.sampling.base import ALL_LABELS, Sampler, missing
 from taut.spaces.labels import score_of
 
@@ -174,8 +173,8 @@ class Top(Sampler):
 
     def labels(self, data, i, w, count, rng):
         """Exactly the best: all labels are tried."""
-        v, every = data.prior.scaled(w), (data.truth[i], *data.structure.labels(data.X[i]))
-        ranked = [(loss - psi @ v, label) for label, psi, loss in distinct(data, i, every)]
+        pool = data.pool(i, (data.truth[i], *data.structure.labels(data.X[i])), w)
+        ranked = list(zip(pool.violations.tolist(), pool.labels, strict=True))
         best = heapq.nlargest(count, ranked[1:], key=lambda pair: pair[0])
         if not best or best[0][0] < 0.0:
             best = [ranked[0], *best][:count]

@@ -14,6 +14,7 @@ from taut.solvers.multi_sample import MultiSample
 from taut.solvers.multi_sample_online import OnlineMultiSample
 from taut.solvers.online_cache import OnlineCache
 from taut.solvers.partial_linearization import ExponentiatedGradient, PartialLinearization
+from taut.solvers.working_set import WorkingSet
 
 SOLVERS: dict[str, type[Solver]] = {
     solver.name: solver
@@ -24,6 +25,7 @@ SOLVERS: dict[str, type[Solver]] = {
         FrankWolfe,
         MultiSample,
         OnlineMultiSample,
+        WorkingSet,
         ExponentiatedGradient,
         OneSlack,
         NSlack,
@@ -54,4 +56,5 @@ __all__ = [
     "Perceptron",
     "Solver",
     "Subgradient",
+    "WorkingSet",
 ]

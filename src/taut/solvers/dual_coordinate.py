@@ -42,8 +42,9 @@ class DualCoordinate(BlockAscent):
         A block with a gap below this fraction of the mean is visited less often; 0 visits all.
     max_interval : int, default=16
         The longest interval between visits, in passes with the oracle.
-    order : {"permutation", "gap"}, default="permutation"
-        Each due block once in random order, or as many draws with odds proportional to the gap.
+    order : {"permutation", "uniform", "gap"}, default="permutation"
+        Each due block once in random order, or as many draws: all with the same odds, or with odds
+        proportional to the gap.
     recentring : float or "auto", default="auto"
         Strength of the moving centre, relative to the regulariser; 0 switches it off, and the dual
         then never falls.

@@ -38,8 +38,9 @@ class FrankWolfe(BlockAscent):
     variant : {"plain", "away", "pairwise"}, default="plain"
     update : {"block", "batch"}, default="block"
         Batches need the means of labels, and are of the plain variant.
-    order : {"permutation", "gap"}, default="permutation"
-        Each block once in random order, or as many draws with odds proportional to the gap.
+    order : {"permutation", "uniform", "gap"}, default="permutation"
+        Each block once in random order, or as many draws: all with the same odds, or with odds
+        proportional to the gap.
     recentring : float or "auto", default="auto"
         Strength of the moving centre, as for `DualCoordinate`. The published algorithm has none: 0
         switches it off, and the dual then never falls.
@@ -82,9 +83,9 @@ def check_update(update: str, order: str) -> None:
     if update not in ("block", "batch"):
         raise InvalidData(f"update = {update!r}: give 'block' or 'batch'")
     check_order(order)
-    if update == "batch" and order == "gap":
+    if update == "batch" and order != "permutation":
         raise InvalidData(
-            "order = 'gap' with update = 'batch', which visits every block: give 'permutation'"
+            f"order = {order!r} with update = 'batch', which visits every block: give 'permutation'"
         )
 
 

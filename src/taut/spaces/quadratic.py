@@ -109,6 +109,33 @@ class Quadratic:
         v *= factor
 
 
+class InnerQuadratic(Quadratic):
+    """1/2 |w|^2 of points that are no weights: all goes through `dot`."""
+
+    of_weights = False
+
+    def value(self, v):
+        """1/2 <v, v>."""
+        return 0.5 * self.dot(v, v)
+
+    def conjugate(self, U):
+        """1/2 <U, U>."""
+        return 0.5 * self.dot(U, U)
+
+    def survey(self, v, z, kappa, U):
+        """As for weights."""
+        step = v - z
+        new = v + kappa * step
+        moved = new - U
+        U[:] = new
+        return self.conjugate(new), 0.5 * kappa**2 * self.dot(step, step), self.dot(moved, moved)
+
+    def along(self, v, factor):
+        """As for weights."""
+        square = self.dot(v, v)
+        return 0.5 * factor * factor * square, factor * square
+
+
 @kernel
 def _bounded_value(v, shift, lower):
     total = 0.0

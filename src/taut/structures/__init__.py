@@ -12,12 +12,14 @@ from taut.structures.graph import Graph
 from taut.structures.graph_cut import CutGraph
 from taut.structures.graph_relaxed import RelaxedGraph
 from taut.structures.hierarchy import cluster_tree, tree_cost
+from taut.structures.joint_kernel import JointKernel
 from taut.structures.latent import LatentStructure
 from taut.structures.latent_multiclass import LatentMulticlass
 from taut.structures.multiclass import Multiclass
 from taut.structures.ranking import NdcgRanking, PairwiseRanking
 from taut.structures.regression import Regression
 from taut.structures.scalar import Scalar
+from taut.structures.similar_classes import SimilarClasses
 from taut.structures.slack_rescaled import SlackRescaled
 from taut.structures.tree import Tree
 
@@ -28,6 +30,7 @@ __all__ = [
     "CompiledStructure",
     "CutGraph",
     "Graph",
+    "JointKernel",
     "LatentMulticlass",
     "LatentStructure",
     "Listed",
@@ -39,6 +42,7 @@ __all__ = [
     "RelaxedGraph",
     "RowFeatures",
     "Scalar",
+    "SimilarClasses",
     "SlackRescaled",
     "Structure",
     "Tree",

@@ -22,6 +22,7 @@ _LEFT_OUT: dict[str, Any] = {
     "labels": None,
     "m_best": None,
     "oracles": None,
+    "points": "weights",
     "sample": None,
     "scores_predict": True,
     "signed_losses": False,

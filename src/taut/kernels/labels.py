@@ -1,0 +1,174 @@
+"""Kernels on labels: which classes, or which angles, are alike.
+
+A joint kernel is a product of one on features and one on labels. On a finite set of classes the
+latter is a matrix M = L L', and phi(x, y) = phi(x) (outer) L[y] is the joint feature map.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.special
+
+from taut.data.class_trees import as_tree, is_tree
+from taut.errors import InvalidData
+from taut.kernels.base import check_positive
+
+_ROUNDING = 32.0  # units in the last place, for each class
+_MOST_TERMS = 10_000
+
+
+class LabelKernel(ABC):
+    """A kernel on labels."""
+
+    @abstractmethod
+    def between(self, labels: Sequence[Any], others: Sequence[Any]) -> np.ndarray:
+        """The kernel of each label with each of the others."""
+
+
+class ClassSimilarity(LabelKernel):
+    """The similarity of classes 0..K-1, by a matrix or a tree.
+
+    Parameters
+    ----------
+    similarity : array of shape (K, K) or tree
+        Symmetric and positive semidefinite. Of a tree, in a form that `taut.structures.tree_cost`
+        takes, two classes are as alike as they have groups in common: the number of nodes below
+        the root above both, themselves among them, scaled so that each class is like itself by 1.
+
+    Attributes
+    ----------
+    matrix : ndarray of shape (K, K)
+    map : ndarray of shape (K, r)
+        L with L L' = matrix, one column for each eigenvalue that is not 0.
+
+    Examples
+    --------
+    >>> from taut.kernels import ClassSimilarity
+    >>> ClassSimilarity({"fish": ["ray", "trout"], "plants": ["moss"]}).matrix.round(3)
+    array([[1. , 0. , 0. ],
+           [0. , 1. , 0.5],
+           [0. , 0.5, 1. ]])
+    """
+
+    def __init__(self, similarity: Any) -> None:
+        self.matrix = _tree_similarity(similarity) if is_tree(similarity) else _checked(similarity)
+        self.map = _root(self.matrix)
+
+    def between(self, labels: Sequence[Any], others: Sequence[Any]) -> np.ndarray:
+        """Looked up."""
+        return self.matrix[np.ix_(np.asarray(labels, int), np.asarray(others, int))]
+
+
+def _tree_similarity(tree: Any) -> np.ndarray:
+    shared = as_tree(tree, "similarity").shared()
+    scale = 1.0 / np.sqrt(np.diagonal(shared))
+    return shared * np.outer(scale, scale)
+
+
+def _checked(similarity: Any) -> np.ndarray:
+    """A square symmetric matrix of finite numbers, or InvalidData."""
+    try:
+        matrix = np.array(similarity, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidData(
+            f"similarity is no matrix of numbers ({error}): give the similarity of each two "
+            "classes, or a tree"
+        ) from error
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not len(matrix):
+        raise InvalidData(
+            f"similarity has shape {matrix.shape}: give a square matrix, with a row and a column "
+            "for each class"
+        )
+    if not np.isfinite(matrix).all():
+        row, column = np.argwhere(~np.isfinite(matrix))[0]
+        raise InvalidData(f"similarity[{row}, {column}] = {matrix[row, column]}: give numbers")
+    difference = np.abs(matrix - matrix.T)
+    if difference.max() > _allowed(matrix):
+        i, j = np.unravel_index(int(difference.argmax()), difference.shape)
+        raise InvalidData(
+            f"similarity is not symmetric: [{i}, {j}] is {matrix[i, j]:g} and [{j}, {i}] is "
+            f"{matrix[j, i]:g}; give (M + M.T) / 2"
+        )
+    return matrix
+
+
+def _allowed(matrix: np.ndarray) -> float:
+    scale = max(float(np.abs(matrix).max()), float(np.finfo(float).tiny))
+    return _ROUNDING * len(matrix) * float(np.finfo(float).eps) * scale
+
+
+def _root(matrix: np.ndarray) -> np.ndarray:
+    """L with L L' = matrix; refuse a matrix with a negative eigenvalue."""
+    values, vectors = np.linalg.eigh(matrix)
+    allowed = _allowed(matrix)
+    if values[0] < -allowed:
+        raise InvalidData(
+            f"similarity is not positive semidefinite: its smallest eigenvalue is {values[0]:.3g}, "
+            f"so no model can be certified; add {-1.1 * values[0]:.2g} to its diagonal, or use "
+            "VonMisesLabels for angles"
+        )
+    kept = values > allowed
+    return vectors[:, kept] * np.sqrt(values[kept])
+
+
+class VonMisesLabels(LabelKernel):
+    """exp(kappa (cos(a - b) - 1)) of labels that are angles in radians.
+
+    Positive definite on the circle for every kappa, unlike a Gaussian of the difference of angles.
+
+    Parameters
+    ----------
+    kappa : float, default=1.0
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taut.kernels import VonMisesLabels
+    >>> kernel, angles = VonMisesLabels(2.0), np.array([0.0, 1.0, np.pi])
+    >>> kernel.between(angles, angles).round(3)
+    array([[1.   , 0.399, 0.018],
+           [0.399, 1.   , 0.046],
+           [0.018, 0.046, 1.   ]])
+    >>> L = kernel.map(angles, 1e-6)
+    >>> L.shape, bool(np.abs(L @ L.T - kernel.between(angles, angles)).max() < 1e-6)
+    ((3, 17), True)
+    """
+
+    def __init__(self, kappa: float = 1.0) -> None:
+        self.kappa = check_positive("kappa", kappa)
+
+    def between(self, labels: Sequence[Any], others: Sequence[Any]) -> np.ndarray:
+        """By the cosines of differences."""
+        angles, more = np.asarray(labels, np.float64), np.asarray(others, np.float64)
+        return np.exp(self.kappa * (np.cos(angles[:, None] - more) - 1.0))
+
+    def map(self, angles: Any, precision: float = 1e-9) -> np.ndarray:
+        """The Fourier terms 1, cos(m a), sin(m a), scaled so that their inner products are k.
+
+        k = exp(-kappa) [I_0(kappa) + 2 sum_m I_m(kappa) cos(m (a - b))]; terms beyond the last sum
+        to at most `precision`. They are there for any angle, and no grid enters.
+
+        Parameters
+        ----------
+        angles : array of shape (n,)
+        precision : float, default=1e-9
+
+        Returns
+        -------
+        ndarray of shape (n, 2 m + 1)
+        """
+        tolerated = check_positive("precision", precision)
+        sizes = [float(scipy.special.ive(0, self.kappa))]
+        while 1.0 - sum(sizes) > tolerated and len(sizes) < _MOST_TERMS:
+            size = 2.0 * float(scipy.special.ive(len(sizes), self.kappa))
+            if size < np.finfo(float).eps:  # the rest is lost in rounding
+                break
+            sizes.append(size)
+        turns = np.outer(np.asarray(angles, np.float64), np.arange(1, len(sizes)))
+        both = np.stack([np.cos(turns), np.sin(turns)], axis=2).reshape(len(turns), -1)
+        scale = np.sqrt(np.repeat(sizes[1:], 2))
+        return np.hstack([np.full((len(turns), 1), np.sqrt(sizes[0])), both * scale])
