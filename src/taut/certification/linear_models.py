@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from taut.certification.losses import hinges, insensitive
@@ -48,7 +50,7 @@ def one_vs_rest(
         Positive for the second of two classes, or for the class itself.
     """
     space = LinearSpace(X, constant)
-    options = {"free": free, "scale": scale}
+    options: dict[str, Any] = {"free": free, "scale": scale}
     if len(names) == 2:
         losses = hinges(2.0 * codes - 1.0, weight * factors[codes], squared)
         name = f"{names[0]} or {names[1]}"
@@ -56,9 +58,7 @@ def one_vs_rest(
     machines = []
     for k, name in enumerate(names):
         own = codes == k
-        losses = hinges(
-            np.where(own, 1.0, -1.0), weight * np.where(own, factors[k], 1.0), squared
-        )
+        losses = hinges(np.where(own, 1.0, -1.0), weight * np.where(own, factors[k], 1.0), squared)
         bias = float(biases[k])
         machines.append(LinearMachine(f"{name} or not", space, losses, W[k], bias, **options))
     return machines

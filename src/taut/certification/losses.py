@@ -3,10 +3,11 @@
 Every loss here is a sum of two ramps in the residual r = target - score, one for scores that are
 too low and one for scores that are too high:
 
-    cost_i(r) = up_i ramp(r - epsilon) + low_i ramp(-r - epsilon),    ramp(z) = max(0, z) or its square
+    cost_i(r) = up_i ramp(r - epsilon) + low_i ramp(-r - epsilon)
 
-The hinge has one of the two, with the sign of the row as its target and epsilon = 0; the
-epsilon-insensitive loss has both. The ramps are maxima over beta in a box,
+with ramp(z) = max(0, z) or its square. The hinge has one of the two, with the sign of the row as
+its target and epsilon = 0; the epsilon-insensitive loss has both. The ramps are maxima over beta in
+a box,
 
     cost_i(r) = max_beta  beta r - epsilon |beta| - beta^2 / (4 weight)
 

@@ -28,7 +28,9 @@ class Effort(NamedTuple):
 class Machine(Protocol):
     """What readers make of a model: one for each problem that it solves."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """Which machine: the classes that it tells apart, or "all"."""
 
     def bounds(self, effort: Effort) -> MachineBounds:
         """The primal value at the model, and a lower bound of the optimum."""

@@ -64,9 +64,7 @@ def read_binary(model: Any, given: Given) -> Reading:
         X, [str(label) for label in model.classes_.tolist()], codes, model.C * weight, factors, W,
         np.array([bias]), constant=constant, squared=False,
     )  # fmt: skip
-    return Reading(
-        type(model).__name__, linear_models.in_words("hinge", False, False), machines
-    )
+    return Reading(type(model).__name__, linear_models.in_words("hinge", False, False), machines)
 
 
 def read_regression(model: Any, given: Given) -> Reading:

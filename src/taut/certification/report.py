@@ -71,14 +71,14 @@ class Certification:
     Examples
     --------
     >>> from taut.certification.report import Certification, MachineBounds
-    >>> machines = (MachineBounds("all", 100, 10.0, 9.998, 9.99, "own dual coefficients"),)
+    >>> machines = (MachineBounds("all", 100, 10.0, 9.998, 9.99, "own coefficients"),)
     >>> report = Certification("SVC", machines, "1/2 |w|^2 + sum_i C_i hinge_i")
     >>> round(report.relative_gap, 6)
     0.001
     >>> print(report)
     SVC: 1/2 |w|^2 + sum_i C_i hinge_i
     machine       rows        primal          best          dual  relative gap  bound
-    all            100            10         9.998          9.99         0.001  own dual coefficients
+    all            100            10         9.998          9.99         0.001  own coefficients
     This model is within 0.11 % of its optimum.
     """
 

@@ -57,8 +57,7 @@ def _differing(rows: Matrix, vectors: Any) -> int | None:
     if sp.issparse(rows) and sp.issparse(vectors):
         unequal = np.diff(sp.csr_array(rows != vectors).indptr) > 0
     else:
-        dense = [part.toarray() if sp.issparse(part) else np.asarray(part) for part in (rows, vectors)]
-        unequal = (dense[0] != dense[1]).any(axis=1)
+        unequal = (_dense(rows) != _dense(vectors)).any(axis=1)
     return int(np.argmax(unequal)) if unequal.any() else None
 
 
@@ -78,8 +77,8 @@ def read_svc(model: Any, given: Given) -> Reading:
     return Reading(type(model).__name__, kernel_models.HINGES, machines)
 
 
-def _dense(coefficients: Any) -> np.ndarray:
-    dense = coefficients.toarray() if sp.issparse(coefficients) else coefficients
+def _dense(matrix: Any) -> np.ndarray:
+    dense = matrix.toarray() if sp.issparse(matrix) else matrix
     return np.asarray(dense, dtype=np.float64)
 
 

@@ -97,7 +97,9 @@ def _classes(words: list[str]) -> np.ndarray:
     return np.array([int(word) for word in words])
 
 
-def _weights(given: Given, classes: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _weights(
+    given: Given, classes: np.ndarray, n: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Class numbers and weights of rows, and factors of classes."""
     codes, weight = given.codes(classes, n), given.weights(n)
     return codes, weight, given.class_factors(given.class_weight, classes, codes, weight)
@@ -195,8 +197,8 @@ def _read_liblinear(path: Path, lines: list[str], given: Given) -> Reading:
     # A constant column of 0 has weights, which count for nothing.
     if W.shape[1] != columns + (bias >= 0.0) or not np.isfinite(W).all():
         raise InvalidFile(
-            f"{path} has {W.shape[1]} rows of weights, expected {columns + (bias >= 0.0)} of finite "
-            "numbers: it is damaged or cut short, write it again"
+            f"{path} has {W.shape[1]} rows of weights, expected {columns + (bias >= 0.0)} of "
+            "finite numbers: it is damaged or cut short, write it again"
         )
     tails = W[:, columns] if constant else np.zeros(len(W))
     W = np.ascontiguousarray(W[:, :columns])
