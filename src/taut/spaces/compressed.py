@@ -42,10 +42,10 @@ class Selection:
     >>> from taut.spaces.compressed import Selection
     >>> from taut.spaces.kernel import through_kernel
     >>> from taut.structures import Scalar
-    >>> X = np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]])
+    >>> X = np.array([[1.0, 0.5], [2.0, 0.0], [0.0, 1.0]])
     >>> problem = Problem(Scalar(), X, np.ones(3), space=through_kernel(Linear()))
-    >>> Selection(problem.data.blocks.features, np.array([1.0, 1.0, 0.1]), 3).chosen
-    array([1, 2])
+    >>> Selection(problem.data.blocks.features, np.array([1.0, 1.0, 0.1]), 1).chosen
+    array([1])
     """
 
     def __init__(self, features: KernelFeatures, w: np.ndarray, most: int) -> None:

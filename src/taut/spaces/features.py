@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -58,6 +58,12 @@ class Features(ABC):
     tail_stride: int  # the same of rows of the second kind, where there are any
     #: From where the rows of blocks begin and end, the summed lengths of those of each block.
     summed_lengths: Callable[[np.ndarray], np.ndarray]
+
+    def __copy__(self) -> Self:
+        # Of everything: `__getstate__` says what digests are made of.
+        other = object.__new__(type(self))
+        other.__dict__.update(vars(self))
+        return other
 
     @abstractmethod
     def view(self, data: tuple) -> tuple:
@@ -229,6 +235,10 @@ class RowFeatures(Features):
         if tail_rows is not None:
             more = as_rows(np.ascontiguousarray(tail_rows[0])), tail_rows[1]
         self._lay_out(rows, norms, places, overlaps, more)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The same rows are the same features, in whichever form they came.
+        return {name: value for name, value in vars(self).items() if name != "sparse"}
 
     def _lay_out(
         self,

@@ -13,6 +13,7 @@ made afresh from the coefficients in float64 (`KernelFeatures.settle`).
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -184,7 +185,8 @@ class KernelFeatures(Features):
 
     def __getstate__(self) -> dict[str, Any]:
         # What the features are made of; the rest follows, and changes as it is computed.
-        return {"linear": self._linear, "kernel": self.kernel, "dtype": self.rows.dtype.str}
+        form = self.rows.dtype.str, self._linear.sparse
+        return {"linear": self._linear, "kernel": self.kernel, "form": form}
 
     def _begin_cache(self) -> None:
         self.cache = RowCache(self.rows, self.constant, self._cache_size, self.n_jobs)
@@ -247,8 +249,7 @@ class KernelFeatures(Features):
 
     def compacted(self, blocks, offsets=None):
         """These blocks with the matrix of their rows, which are `members` here."""
-        taken = object.__new__(KernelFeatures)
-        taken.__dict__.update(self.__dict__)
+        taken = copy.copy(self)
         bounds = np.arange(self.n_rows + 1) if offsets is None else offsets
         taken.members, moved = take_runs(bounds, blocks)
         places = self.places[blocks]
