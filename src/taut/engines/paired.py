@@ -178,7 +178,9 @@ class PairedSets(Serial):
             },
         )
         super().restore(arrays)
-        self.features.cache.drift = np.inf  # nobody knows what stored potentials went through
+        self.features.cache.drifts = np.full(
+            1, np.inf
+        )  # nobody knows what stored potentials went through
         self.n_added = int(arrays["n_added"][0])
         self.centre, self.dual = arrays["steadying"].tolist()
         if arrays["members"].size:

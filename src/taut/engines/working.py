@@ -164,6 +164,8 @@ class WorkingSets(Serial):
             },
         )
         super().restore(arrays)
-        self.features.cache.drift = np.inf  # nobody knows what stored potentials went through
+        self.features.cache.drifts = np.full(
+            1, np.inf
+        )  # nobody knows what stored potentials went through
         self.n_working = int(arrays["n_working"][0])
         self.centre, self.dual = arrays["steadying"].tolist()

@@ -46,6 +46,10 @@ class KernelRows(ABC):
     def take(self, rows: np.ndarray) -> KernelRows:
         """Some of the rows alone."""
 
+    @abstractmethod
+    def astype(self, dtype: Any) -> KernelRows:
+        """The same rows, with blocks in another precision."""
+
     @property
     def error(self) -> float:
         """How far a value of a block may be from the true one; infinite where no bound is known."""

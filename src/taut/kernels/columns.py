@@ -106,6 +106,11 @@ class ColumnRows(KernelRows):
         """Some of the rows alone."""
         return ColumnRows(self.kernel, take_rows(self.rows, rows), self.n_columns)
 
+    def astype(self, dtype):
+        """The same numbers, rounded."""
+        rows = (self.rows[0].astype(dtype, copy=False), *self.rows[1:])
+        return ColumnRows(self.kernel, rows, self.n_columns)
+
     @property
     def nbytes(self):
         """Of the arrays."""

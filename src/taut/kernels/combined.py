@@ -39,6 +39,10 @@ class _CombinedRows(KernelRows):
         """Of each."""
         return _CombinedRows(self.combined, [each.take(rows) for each in self.each])
 
+    def astype(self, dtype):
+        """Of each."""
+        return _CombinedRows(self.combined, [each.astype(dtype) for each in self.each])
+
     @property
     def nbytes(self):
         """Of all."""
@@ -145,6 +149,15 @@ class _MultipleRows(KernelRows):
     def take(self, rows):
         """With the same factor."""
         return _MultipleRows(self.rows.take(rows), self.factor)
+
+    def astype(self, dtype):
+        """With the same factor."""
+        return _MultipleRows(self.rows.astype(dtype), self.factor)
+
+    @property
+    def error(self):
+        """Times the factor, and what the product is rounded by, at most as much."""
+        return 2.0 * self.factor * self.rows.error
 
     @property
     def nbytes(self):

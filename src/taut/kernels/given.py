@@ -39,6 +39,13 @@ class PrecomputedRows(KernelRows):
         """The same rows, and their columns."""
         return PrecomputedRows(self.matrix[rows], self.columns[rows], self._diagonal[rows])
 
+    def astype(self, dtype):
+        """The same matrix, rounded."""
+        matrix, diagonal = (
+            values.astype(dtype, copy=False) for values in (self.matrix, self._diagonal)
+        )
+        return PrecomputedRows(matrix, self.columns, diagonal)
+
     @property
     def nbytes(self):
         """Of the matrix."""
@@ -165,6 +172,10 @@ class FunctionRows(KernelRows):
     def take(self, rows):
         """Some of the rows alone."""
         return FunctionRows(self.function, self.X[rows], self.dtype)
+
+    def astype(self, dtype):
+        """The function gets the rows that were given, whatever precision its values have."""
+        return FunctionRows(self.function, self.X, dtype)
 
     @property
     def nbytes(self):

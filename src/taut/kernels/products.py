@@ -1,4 +1,4 @@
-"""Kernels that are functions of inner products: blocks come from one matrix product each."""
+"""Kernels that are functions of inner products: blocks come from matrix products."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from taut.compiled.jit import kernel
 from taut.data.arrays import Matrix
 from taut.errors import InvalidData
 from taut.kernels.base import (
@@ -15,135 +16,103 @@ from taut.kernels.base import (
     KernelRows,
     check_gamma,
     check_positive,
-    nbytes_of,
     stored_numbers,
     width_of,
 )
+from taut.kernels.inner import InnerRows, Split
 
-_DENSE_SHARE = 0.02  # of non-zeros, from which a dense product is faster than one of CSR
-_ROOM = 8_000_000  # bytes that rows of CSR may take while they are dense
+_UNITS = 8.0  # in the last place, by which values are off beside what sums do
 
 
 class ProductRows(KernelRows):
-    """Rows as two matrices, whose products are what the kernel is a function of.
+    """Rows of whose inner products the kernel is a function.
 
     Parameters
     ----------
     kernel : ProductKernel
-    left, right : ndarray or CSR matrix
-    shift : ndarray or float
-        What was subtracted from the rows of X.
+    inner : InnerRows
+    split : Split
+        How rows must be split that are compared with these.
     """
 
-    def __init__(self, kernel: ProductKernel, left: Matrix, right: Matrix, shift: Any) -> None:
+    def __init__(self, kernel: ProductKernel, inner: InnerRows, split: Split) -> None:
         self.kernel = kernel
-        self.left = left
-        self.right = right
-        self.shift = shift
-        self.n = left.shape[0]
-        self.dtype = left.dtype
+        self.inner = inner
+        self.split = split
+        self.n = inner.n
+        self.dtype = inner.dtype
+        #: |x|^2 of each row.
+        self.squares = inner.squares().astype(self.dtype)
 
     def block(self, own, other, others, out):
-        """A matrix product, and a function of each number."""
+        """Matrix products, and a function of each number."""
         assert isinstance(other, ProductRows)
-        left, right = self.left[own], other.right[others]
-        if sp.issparse(right):
-            # Products of CSR with dense rows are vectorised, those of CSR with CSR are not.
-            step = max(1, _ROOM // (left.shape[1] * left.dtype.itemsize))
-            for first in range(0, left.shape[0], step):
-                some = left[first : first + step]
-                dense = some.toarray() if sp.issparse(some) else some
-                out[first : first + step] = (right @ dense.T).T
-        else:
-            np.matmul(left.toarray() if sp.issparse(left) else left, right.T, out=out)
-        self.kernel.finish(out)
+        self.inner.products(own, other.inner, others, out)
+        self.kernel.finish(out, self.squares[own], other.squares[others])
 
     def diagonal(self):
         """By the products of each row with itself."""
-        left: Any = self.left
-        both = left.multiply(self.right) if sp.issparse(left) else left * self.right
-        products = np.asarray(both.sum(axis=1), dtype=self.dtype).reshape(-1)
-        self.kernel.finish(products)
-        return products
+        return self.kernel.own_values(self.squares)
 
     def take(self, rows):
-        """The same rows of both."""
-        return ProductRows(self.kernel, self.left[rows], self.right[rows], self.shift)
+        """The same rows of both parts."""
+        return ProductRows(self.kernel, self.inner.take(rows), self.split)
+
+    def astype(self, dtype):
+        """The same numbers, rounded."""
+        return ProductRows(self.kernel, self.inner.astype(dtype), self.split)
 
     @property
     def error(self):
-        """By the largest terms that a product can be a sum of, each rounded once.
+        """By the largest terms that a product can be a sum of, and how often they are rounded.
 
         A few units more are for the numbers themselves, rounded when they were made.
         """
-        unit = float(np.finfo(self.dtype).eps)
-        longest = [float(np.sqrt(squared_lengths(side).max())) for side in (self.left, self.right)]
-        return self.kernel.spread(unit, (self.left.shape[1] + 8.0) * unit * np.prod(longest))
+        unit = 0.5 * float(np.finfo(self.dtype).eps)
+        largest = float(self.squares.max(initial=0.0))
+        return self.kernel.spread(unit, (self.inner.terms + _UNITS) * unit * largest, largest)
 
     @property
     def nbytes(self):
-        """Of both."""
-        matrices = (self.left, self.right) if self.left is not self.right else (self.left,)
-        return sum(nbytes_of(matrix) for matrix in matrices)
-
-
-def _beside(X: Matrix, *columns: np.ndarray) -> Matrix:
-    """X with further columns."""
-    more = np.column_stack(columns).astype(X.dtype, copy=False)
-    if sp.issparse(X):
-        return sp.csr_array(sp.hstack([X, more], format="csr"))
-    return np.hstack([X, more])
-
-
-def squared_lengths(X: Any) -> np.ndarray:
-    """|x|^2 of each row, in float64."""
-    if sp.issparse(X):
-        return np.asarray(X.astype(np.float64).power(2).sum(axis=1)).reshape(-1)
-    return np.einsum("ij,ij->i", X, X, dtype=np.float64)
-
-
-def exponential(products: np.ndarray) -> None:
-    """Exponents, at most 0 but for rounding, become values in place."""
-    np.minimum(products, 0.0, out=products)
-    np.exp(products, out=products)
-
-
-def exponential_spread(unit: float, error: float) -> float:
-    """How far values, at most 1, are off where exponents are off by `error`."""
-    return float(np.expm1(error)) + 8.0 * unit
+        """Of both parts."""
+        return self.inner.nbytes
 
 
 class ProductKernel(Kernel):
-    """A kernel whose value is a function of one inner product of two rows that are made of X."""
+    """A kernel whose value is a function of an inner product of rows that are made of X."""
 
     #: Whether it is a function of differences of rows, so that a common shift changes nothing.
     shifts: bool = False
 
+    def embedded(self, X: Matrix) -> Matrix:
+        """The rows whose inner products count, but for a factor."""
+        return X
+
+    @property
+    def factor(self) -> float:
+        """What these rows are multiplied by."""
+        return 1.0
+
     @abstractmethod
-    def sides(self, X: Matrix) -> tuple[Matrix, Matrix]:
-        """Two matrices with a row for each of X, in its precision."""
+    def finish(self, products: np.ndarray, own: np.ndarray, others: np.ndarray) -> None:
+        """Turn inner products into values, in place; of all rows |x|^2 is known."""
 
-    def finish(self, products: np.ndarray) -> None:
-        """Turn inner products into values, in place."""
+    @abstractmethod
+    def own_values(self, squares: np.ndarray) -> np.ndarray:
+        """k(x, x), where |x|^2 is known."""
 
-    def spread(self, unit: float, error: float) -> float:
-        """How far a value may be off where the inner product is off by `error`, of such numbers."""
+    def spread(self, unit: float, error: float, largest: float) -> float:
+        """How far a value may be off where products, up to `largest`, are off by `error`.
+
+        `unit` is the largest relative error of a rounded number.
+        """
         return float("inf")
 
     def prepared(self, X, dtype, like=None):
-        """Both sides, dense where few numbers are zero."""
-        if sp.issparse(X) and X.nnz >= _DENSE_SHARE * X.shape[0] * X.shape[1]:
-            X = X.toarray()
-        shift: Any = 0.0
-        if isinstance(like, ProductRows):
-            shift = like.shift
-        elif self.shifts and not sp.issparse(X):
-            # Products of rows far from 0 lose the digits in which the rows differ.
-            shift = X.mean(axis=0, dtype=np.float64)
-        if np.ndim(shift):
-            X = np.subtract(X.toarray() if sp.issparse(X) else X, shift, dtype=np.float64)
-        left, right = self.sides(X.astype(dtype, copy=False))
-        return ProductRows(self, left, right, shift)
+        """Split as others are, or by which columns are rare."""
+        rows = self.embedded(X)
+        split = like.split if isinstance(like, ProductRows) else Split.of(rows, self.shifts)
+        return ProductRows(self, split.rows(rows, self.factor).astype(dtype), split)
 
 
 class Linear(ProductKernel):
@@ -159,52 +128,16 @@ class Linear(ProductKernel):
 
     definite = True
 
-    def sides(self, X):
-        """The rows themselves."""
-        return X, X
+    def finish(self, products, own, others):
+        """They are the values."""
 
-    def spread(self, unit, error):
+    def own_values(self, squares):
+        """|x|^2."""
+        return squares.copy()
+
+    def spread(self, unit, error, largest):
         """The value is the product."""
         return error
-
-
-class RBF(ProductKernel):
-    """k(x, z) = exp(-gamma |x - z|^2).
-
-    Parameters
-    ----------
-    gamma : float, "scale" or "auto", default="scale"
-        "scale" is 1 / (n_columns var(X)) and "auto" is 1 / n_columns, as in scikit-learn.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from taut.kernels import RBF
-    >>> RBF(gamma=0.5)(np.array([[0.0], [2.0]])).round(4)
-    array([[1.    , 0.1353],
-           [0.1353, 1.    ]])
-    """
-
-    definite = True
-    shifts = True
-
-    def __init__(self, gamma: float | str = "scale") -> None:
-        check_gamma(gamma)
-        self.gamma = gamma
-
-    def resolved(self, X):
-        """With gamma as a number."""
-        return RBF(width_of(self.gamma, X))
-
-    def sides(self, X):
-        """One product is the exponent: <2 gamma x, z> - gamma |x|^2 - gamma |z|^2."""
-        gamma = float(self.gamma)
-        squares = -gamma * squared_lengths(X)
-        ones = np.ones(X.shape[0])
-        return _beside(X * X.dtype.type(2.0 * gamma), squares, ones), _beside(X, ones, squares)
-
-    finish = staticmethod(exponential)
-    spread = staticmethod(exponential_spread)
 
 
 class Polynomial(ProductKernel):
@@ -245,20 +178,121 @@ class Polynomial(ProductKernel):
         """With gamma as a number."""
         return Polynomial(self.degree, width_of(self.gamma, X), self.coef0)
 
-    def sides(self, X):
-        """The rows, one of them times gamma, and coef0."""
-        scaled = X * X.dtype.type(self.gamma)
-        if self.coef0 == 0.0:
-            return scaled, X
-        ones = np.ones(X.shape[0])
-        return _beside(scaled, self.coef0 * ones), _beside(X, ones)
+    @property
+    def factor(self) -> float:
+        """The root of gamma."""
+        return float(np.sqrt(float(self.gamma)))
 
-    def finish(self, products):
-        """The power."""
-        np.power(products, self.degree, out=products)
+    def finish(self, products, own, others):
+        """The power; by multiplications where the degree is an integer, which are faster."""
+        if self.coef0 != 0.0:
+            products += products.dtype.type(self.coef0)
+        if not isinstance(self.degree, int):
+            np.power(products, self.degree, out=products)
+        elif self.degree > 1:
+            base = products.copy()
+            for _ in range(self.degree - 1):
+                products *= base
+
+    def own_values(self, squares):
+        """(|x|^2 + coef0)^degree."""
+        return (squares + squares.dtype.type(self.coef0)) ** self.degree
+
+    def spread(self, unit, error, largest):
+        """By the slope where the product is largest, for integer degrees."""
+        if not isinstance(self.degree, int):
+            return float("inf")
+        most = largest + abs(self.coef0) + error
+        units = (self.degree + 1.0) * unit * most
+        return float(self.degree * most ** (self.degree - 1) * (error + units))
 
 
-class VonMises(ProductKernel):
+def _exponentials(products: np.ndarray, own: np.ndarray, others: np.ndarray) -> None:
+    """exp(<x, z> - |x|^2 / 2 - |z|^2 / 2) in place."""
+    products -= 0.5 * own[:, None]
+    products -= 0.5 * others
+    np.minimum(products, 0.0, out=products)
+    np.exp(products, out=products)
+
+
+@kernel
+def _single_exponentials(products, own, others):
+    """The same in single precision, 2^y by a polynomial: the powers of two are vectorised."""
+    half, one, log2e = np.float32(0.5), np.float32(1.0), np.float32(1.44269504)
+    for p in range(products.shape[0]):
+        row, x = products[p], half * own[p]
+        for q in range(products.shape[1]):
+            y = min(max(log2e * (row[q] - x - half * others[q]), np.float32(-126.0)), np.float32(0))
+            whole = np.floor(y + half)
+            t = y - whole
+            power = np.float32(1.5252734e-5)
+            power = power * t + np.float32(1.5403530e-4)
+            power = power * t + np.float32(1.3333558e-3)
+            power = power * t + np.float32(9.6181291e-3)
+            power = power * t + np.float32(5.5504109e-2)
+            power = power * t + np.float32(2.4022651e-1)
+            power = power * t + np.float32(6.9314718e-1)
+            power = power * t + one
+            row[q] = power * np.int32((np.int32(whole) + np.int32(127)) << np.int32(23)).view(
+                np.float32
+            )
+
+
+_EXPONENTIALS = {np.dtype(np.float32): _single_exponentials, np.dtype(np.float64): _exponentials}
+
+
+class _Gaussian(ProductKernel):
+    """exp(-|x - z|^2 / 2) of embedded rows."""
+
+    definite = True
+
+    def finish(self, products, own, others):
+        """By |x - z|^2 = |x|^2 + |z|^2 - 2 <x, z>."""
+        _EXPONENTIALS[products.dtype](products, own, others)
+
+    def own_values(self, squares):
+        """1."""
+        return np.ones_like(squares)
+
+    def spread(self, unit, error, largest):
+        """As far as the exponent is, whose other terms are rounded, too; values are at most 1."""
+        return float(np.expm1(error + _UNITS * unit * largest)) + 2.0 * _UNITS * unit
+
+
+class RBF(_Gaussian):
+    """k(x, z) = exp(-gamma |x - z|^2).
+
+    Parameters
+    ----------
+    gamma : float, "scale" or "auto", default="scale"
+        "scale" is 1 / (n_columns var(X)) and "auto" is 1 / n_columns, as in scikit-learn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taut.kernels import RBF
+    >>> RBF(gamma=0.5)(np.array([[0.0], [2.0]])).round(4)
+    array([[1.    , 0.1353],
+           [0.1353, 1.    ]])
+    """
+
+    shifts = True
+
+    def __init__(self, gamma: float | str = "scale") -> None:
+        check_gamma(gamma)
+        self.gamma = gamma
+
+    def resolved(self, X):
+        """With gamma as a number."""
+        return RBF(width_of(self.gamma, X))
+
+    @property
+    def factor(self) -> float:
+        """The root of 2 gamma."""
+        return float(np.sqrt(2.0 * float(self.gamma)))
+
+
+class VonMises(_Gaussian):
     """k(x, z) = exp(kappa sum_j (cos(x_j - z_j) - 1)) of angles in radians.
 
     Positive definite on the circle for every kappa, and near to exp(-kappa angle^2 / 2), which is
@@ -278,8 +312,6 @@ class VonMises(ProductKernel):
            [1.   , 0.135, 1.   ]])
     """
 
-    definite = True
-
     def __init__(self, kappa: float = 1.0) -> None:
         self.kappa = check_positive("kappa", kappa)
 
@@ -292,12 +324,12 @@ class VonMises(ProductKernel):
                 "by numpy.deg2rad, or take angles modulo 2 pi"
             )
 
-    def sides(self, X):
-        """Cosines and sines, whose inner products are cosines of differences."""
-        angles = X.toarray() if sp.issparse(X) else X
-        both = np.hstack([np.cos(angles), np.sin(angles)])
-        ones, turns = np.ones(len(both)), np.full(len(both), -self.kappa * angles.shape[1])
-        return _beside(both * both.dtype.type(self.kappa), turns), _beside(both, ones)
+    def embedded(self, X):
+        """Points on circles: half their squared distance is 1 - cos of the difference."""
+        angles: Any = X.toarray() if sp.issparse(X) else X
+        return np.hstack([np.cos(angles), np.sin(angles)])
 
-    finish = staticmethod(exponential)
-    spread = staticmethod(exponential_spread)
+    @property
+    def factor(self) -> float:
+        """The root of kappa."""
+        return float(np.sqrt(self.kappa))

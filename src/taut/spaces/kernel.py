@@ -167,7 +167,10 @@ class KernelFeatures(Features):
         n_jobs: int,
     ) -> None:
         self._linear, self.kernel, self.X, self.n_jobs = linear, kernel, X, n_jobs
-        self.rows, self.exact_rows = (kernel.prepared(X, kind) for kind in (dtype, np.float64))
+        self.exact_rows = kernel.prepared(X, np.float64)
+        self.rows = self.exact_rows
+        if np.dtype(dtype) != np.float64:
+            self.rows = self.exact_rows.astype(dtype)
         check_definite(kernel, self.exact_rows, np.random.default_rng(0))
         self.constant = linear.bias**2
         self.columns, self.stride, self.tail = linear.columns, linear.stride, linear.tail
@@ -267,9 +270,9 @@ class KernelFeatures(Features):
     def widen(self) -> None:
         """Have rows and working sets in float64 from now on."""
         if self.rows is not self.exact_rows:
-            drift, self.rows = self.cache.drift, self.exact_rows
+            drifts, self.rows = self.cache.drifts, self.exact_rows
             self._begin_cache()
-            self.cache.drift = drift
+            self.cache.drifts = drifts
 
     def summed_lengths(self, offsets: np.ndarray) -> np.ndarray:
         """The summed lengths of the rows of each block."""

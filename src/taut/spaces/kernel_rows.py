@@ -13,8 +13,8 @@ from taut.errors import CacheOverflow
 from taut.kernels import KernelRows
 from taut.kernels.base import Places
 
-_HEIGHT = 256  # rows, and
-_WIDTH = 4096  # numbers of each, that stay in the processor's cache
+_HEIGHT = 512  # rows, and
+_WIDTH = 1024  # numbers of each, that stay in the processor's cache
 _SLACK = 1.3  # times as many members as are wanted, beyond which a working matrix begins anew
 _MORE = 64  # members beyond that
 
@@ -78,11 +78,16 @@ class RowCache:
         self._used = np.zeros(self.capacity, dtype=np.int64)  # when it was, last
         self._dropped = np.zeros(rows.n, dtype=bool)
         self._time = 0
-        #: How far sums of rows may be from the true ones, whatever was added to them.
-        self.drift = 0.0
+        #: How far sums of rows may be from the true ones, for each column that they are added to.
+        self.drifts = np.zeros(1)
         self._error = rows.error + 2.0 * float(np.finfo(rows.dtype).eps) * (1.0 + constant)
         #: Rows that were computed, and how many of them because the budget had no room for them.
         self.computed = self.recomputed = 0
+
+    @property
+    def drift(self) -> float:
+        """The largest of the drifts."""
+        return float(self.drifts.max())
 
     def slots(self, which: np.ndarray) -> np.ndarray:
         """Where these rows are in `gram`, -1 where they are not."""
@@ -98,7 +103,7 @@ class RowCache:
         self, which: np.ndarray, amounts: np.ndarray, out: np.ndarray, keep: np.ndarray
     ) -> None:
         """out[k] += sum_p amounts[k, p] times row which[p]; rows are kept where `keep` says so."""
-        self.drift += self._error * float(np.abs(amounts).sum())
+        self.drifts = self.drifts + self._error * np.abs(amounts).sum(axis=1)
         self._count(which[self._slot[which] < 0])
         here = keep | (self._slot[which] >= 0)
         for part in np.array_split(np.flatnonzero(here), -(-int(here.sum()) // self.capacity) or 1):
