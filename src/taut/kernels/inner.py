@@ -116,10 +116,9 @@ class Split(NamedTuple):
     def of(cls, X: Matrix, shifts: bool) -> Split:
         """By how many rows have each column; with `shifts` any shift will do."""
         n, n_columns = X.shape
-        shift = np.zeros(n_columns)
+        shift, own = np.zeros(n_columns), X  # type: np.ndarray, Any
         if sp.issparse(X):
-            indices: Any = X.indices
-            shares = np.bincount(indices, minlength=n_columns) / n
+            shares = np.bincount(own.indices, minlength=n_columns) / n
         else:
             if shifts:
                 shift = X.min(axis=0).astype(np.float64)
