@@ -65,7 +65,7 @@ class WorkingSets(Serial):
             self.centre = self.centre / 2.0 if self.centre > _WEAKEST else 0.0
         self.dual = dual
         early = total > _CHANCE * primal
-        chosen = self._chosen(gap, goal, early)
+        chosen = self.features.at_hand(self._chosen(gap, goal, early))
         enough = max(_LOCAL * float(gap[chosen].sum()), _GOAL * goal)
         # While w still swings, a centre only delays it.
         self._round(chosen, enough, 0.0 if early else self.centre, keep_going)
@@ -151,7 +151,7 @@ class WorkingSets(Serial):
 
     def arrays(self) -> Arrays:
         """Everything, as named arrays."""
-        own = {"n_working": np.array([self.n_working])}
+        own = {"n_working": np.array([self.n_working]), "members": self.features.matrix.members}
         return super().arrays() | own | {"steadying": np.array([self.centre, self.dual])}
 
     def restore(self, arrays: Arrays) -> None:
@@ -160,6 +160,7 @@ class WorkingSets(Serial):
             arrays,
             {
                 "n_working": Stored("i8", (1,), 1, self.problem.n_blocks),
+                "members": Stored("i8", arrays["members"].shape, 0, self.features.n_rows - 1),
                 "steadying": Stored("f8", (2,), infinite=True),
             },
         )
@@ -168,4 +169,6 @@ class WorkingSets(Serial):
             1, np.inf
         )  # nobody knows what stored potentials went through
         self.n_working = int(arrays["n_working"][0])
+        if arrays["members"].size:
+            self.features.matrix.hold(arrays["members"].ravel())
         self.centre, self.dual = arrays["steadying"].tolist()

@@ -24,14 +24,34 @@ _CHUNK = 128  # columns that are summed up at once: the fewer, the smaller the r
 
 
 @kernel
-def _add_rare(data, indices, indptr, values, rows, starts, out):
-    """out[p, q] += <row p of CSR, column q of what CSC has by its own rows>."""
-    for p in range(out.shape[0]):
+def _by_column(rows, places, starts, owners, values):
+    """The entries of some rows of CSR column by column: those of column j from starts[j] on.
+
+    `starts` has two numbers more than there are columns, and is zero.
+    """
+    data, indices, indptr = rows
+    for q in places:
+        for at in range(indptr[q], indptr[q + 1]):
+            starts[indices[at] + 2] += 1
+    for j in range(2, starts.shape[0]):
+        starts[j] += starts[j - 1]
+    for number in range(places.shape[0]):
+        for at in range(indptr[places[number]], indptr[places[number] + 1]):
+            j = indices[at]
+            owners[starts[j + 1]], values[starts[j + 1]] = number, data[at]
+            starts[j + 1] += 1
+
+
+@kernel
+def _add_rare(rows, places, starts, owners, values, out):
+    """out[p, q] += <row places[p] of CSR, row q of the entries by column>."""
+    data, indices, indptr = rows
+    for p in range(places.shape[0]):
         target = out[p]
-        for at in range(indptr[p], indptr[p + 1]):
+        for at in range(indptr[places[p]], indptr[places[p] + 1]):
             x, j = data[at], indices[at]
             for entry in range(starts[j], starts[j + 1]):
-                target[rows[entry]] += x * values[entry]
+                target[owners[entry]] += x * values[entry]
 
 
 class InnerRows:
@@ -59,18 +79,17 @@ class InnerRows:
                 some = slice(first, first + _CHUNK)
                 out += np.matmul(left[:, some], right[:, some].T, out=more)
         if self.rare.shape[1]:
-            columns: Any = other._rare_of(others).tocsc()
-            mine = self._rare_of(own)
-            _add_rare(
-                mine.data, mine.indices, mine.indptr, columns.data, columns.indices,
-                columns.indptr, out,
-            )  # fmt: skip
+            theirs, indptr = np.arange(other.n)[others], other.rare.indptr
+            size = int((indptr[theirs + 1] - indptr[theirs]).sum())
+            starts = np.zeros(self.rare.shape[1] + 2, dtype=np.int64)
+            columns = starts, np.empty(size, np.int64), np.empty(size, self.dtype)
+            _by_column(other._entries, theirs, *columns)
+            _add_rare(self._entries, np.arange(self.n)[own], *columns, out)
 
-    def _rare_of(self, which: Places) -> Any:
-        """The rare columns of some rows."""
-        places = np.arange(self.n)[which]
-        parts = take_rows((self.rare.data, self.rare.indices, self.rare.indptr), places)
-        return sp.csr_array(parts, shape=(len(places), self.rare.shape[1]))
+    @property
+    def _entries(self) -> tuple[np.ndarray, ...]:
+        """The rare columns as three arrays."""
+        return self.rare.data, self.rare.indices, self.rare.indptr
 
     def squares(self) -> np.ndarray:
         """|x|^2 of each row, in float64."""
@@ -88,7 +107,8 @@ class InnerRows:
 
     def take(self, rows: np.ndarray) -> InnerRows:
         """Some of the rows alone."""
-        return InnerRows(self.dense[rows], self._rare_of(rows))
+        shape = (len(rows), self.rare.shape[1])
+        return InnerRows(self.dense[rows], sp.csr_array(take_rows(self._entries, rows), shape))
 
     def astype(self, dtype: Any) -> InnerRows:
         """The same rows in another precision."""

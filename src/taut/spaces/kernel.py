@@ -40,6 +40,8 @@ _WHOLE = 1000  # rows whose matrix takes less time than what surrounds it
 class KernelView(NamedTuple):
     """What compiled code sees: block i has the rows places[i, 0] to places[i, 1] of the matrix.
 
+    The matrix may have more columns than rows, those of rows that are not there.
+
     `overlaps` has the kernel of each block's rows with each other, from places[i, 2] on.
     """
 
@@ -83,7 +85,7 @@ def push(space, i, s, size, least, w):
             if abs(amount) > least:
                 w[(space.columns + k) * n + r] += amount
                 potentials = w[k * n : (k + 1) * n]
-                for u in range(row.shape[0]):
+                for u in range(min(n, row.shape[0])):
                     potentials[u] += amount * row[u]
         at += space.stride
     for p in range(size - at):
@@ -223,6 +225,7 @@ class KernelFeatures(Features):
         #: k(x, x) of each row.
         self.norms = norms
         self.places = places
+        self.one_row_each = np.array_equal(places[:, 0], np.arange(n))
         tail = linear.size - linear.n_rows * linear.stride
         self._tail_at = 2 * self.columns * n
         self.n_features = self.columns * n + linear.tail[0] * linear.tail[1]
@@ -259,13 +262,23 @@ class KernelFeatures(Features):
         sizes = (places[:, 1] - places[:, 0]) ** 2
         overlaps = self._view.overlaps[ranges(self._view.places[blocks, 2], sizes)]
         places = places + (moved[:-1] - bounds[blocks])[:, None]
-        held, matrix = self.matrix.hold(np.sort(taken.members))
-        place = np.empty(self.n_rows, dtype=np.int64)
-        place[held] = np.arange(len(held))
-        own = place[taken.members]
-        gram = matrix[np.ix_(own, own)]
+        members, matrix = self.matrix.hold(np.sort(taken.members))
+        if np.array_equal(members, taken.members):
+            gram = matrix[: len(members)]
+        else:
+            place = np.empty(self.n_rows, dtype=np.int64)
+            place[members] = np.arange(len(members))
+            own = place[taken.members]
+            gram = matrix[np.ix_(own, own)]
         taken._lay_out(gram, self.norms[taken.members], places, overlaps)
         return taken
+
+    def at_hand(self, blocks: np.ndarray) -> np.ndarray:
+        """These blocks and others, in the order in which the matrix of their rows is at hand.
+
+        Where blocks have several rows, these blocks as they are.
+        """
+        return self.matrix.hold(blocks)[0] if self.one_row_each else blocks
 
     def widen(self) -> None:
         """Have rows and working sets in float64 from now on."""

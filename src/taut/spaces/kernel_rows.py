@@ -156,10 +156,16 @@ class RowCache:
             self._dropped[evicted] = True
             self._owner[free], self._slot[missing], self._used[free] = missing, free, self._time
 
+            consecutive = free[-1] - free[0] == len(free) - 1 and (np.diff(free) > 0).all()
+
             def fill(others: slice) -> None:
                 for first in range(0, len(missing), _HEIGHT):
-                    part = slice(first, first + _HEIGHT)
-                    self.gram[free[part], others] = self._block(missing[part], others)
+                    part = slice(first, min(first + _HEIGHT, len(missing)))
+                    if consecutive:  # as at first: a copy would take as long as the values do
+                        place = slice(free[0] + part.start, free[0] + part.stop)
+                        self.compute(missing[part], others, self.gram[place, others])
+                    else:
+                        self.gram[free[part], others] = self._block(missing[part], others)
 
             self._by_columns(fill)
         return self._slot[which]
