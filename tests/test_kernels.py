@@ -72,6 +72,55 @@ def test_sparse_rows_of_many_columns_stay_sparse():
         np.testing.assert_allclose(kernel(wide), expected(dense, dense), rtol=1e-9, atol=1e-12)
 
 
+def backgrounds(n, seed):
+    """Rows of 200 columns: 150 that are -1 but for a few rows, 50 that are full."""
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(n, 200))
+    rows[:, :150] = np.where(rng.random((n, 150)) < 0.02, rows[:, :150] + 3.0, -1.0)
+    return rows
+
+
+@pytest.mark.parametrize("how", ["dense", "csr"])
+@pytest.mark.parametrize("kernel", [RBF(0.02), Linear(), Polynomial(3, 0.02, 1.0)])
+def test_columns_that_few_rows_have_are_apart(kernel, how):
+    A, B = backgrounds(90, 0), backgrounds(40, 1)
+    if how == "csr":
+        A[A == -1.0] = B[B == -1.0] = 0.0
+    expected = {
+        RBF: lambda: pairwise.rbf_kernel(B, A, 0.02),
+        Linear: lambda: B @ A.T,
+        Polynomial: lambda: pairwise.polynomial_kernel(B, A, 3, 0.02, 1.0),
+    }[type(kernel)]()
+    rows = kernel.prepared(stored(A, how), np.float64)
+    apart = how == "csr" or isinstance(kernel, RBF)  # only differences know of a background
+    assert rows.split.rare.sum() == (150 if apart else 0)
+    new = kernel.prepared(stored(B, how), np.float64, rows)
+    out, some = np.empty((40, 90)), np.array([70, 3, 88])
+    new.block(slice(None), rows, slice(None), out)
+    np.testing.assert_allclose(out, expected, rtol=1e-10, atol=1e-12)
+    few = np.empty((2, 3))
+    new.block(np.array([7, 1]), rows, some, few)
+    np.testing.assert_allclose(few, expected[[7, 1]][:, some], rtol=1e-10, atol=1e-12)
+    single = rows.astype(np.float32)
+    found, exact = np.empty((90, 90), np.float32), np.empty((90, 90))
+    single.block(slice(None), single, slice(None), found)
+    rows.block(slice(None), rows, slice(None), exact)
+    assert np.abs(found - exact).max() <= single.error
+    np.testing.assert_allclose(single.diagonal(), np.diag(exact), rtol=1e-5)
+
+
+def test_single_precision_exponentials():
+    # Of all sizes, and those that are too small to be told from 0.
+    squares = np.concatenate([[0.0], np.geomspace(1e-6, 400.0, 2000)])
+    rows = RBF(0.5).prepared(np.sqrt(squares)[:, None], np.float64)
+    single, out = rows.astype(np.float32), np.empty((1, 2001), np.float32)
+    single.block(slice(0, 1), single, slice(None), out)
+    distance = (np.sqrt(squares) - 0.0) ** 2
+    assert np.abs(out[0] - np.exp(-0.5 * distance)).max() <= single.error
+    assert out.min() >= 0.0
+    assert out[0, 0] == 1.0
+
+
 @pytest.mark.parametrize("name", list(VALUES))
 def test_blocks_diagonals_and_taken_rows(name):
     kernel, expected = VALUES[name]
