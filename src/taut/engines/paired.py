@@ -50,8 +50,6 @@ class PairedSets(Serial):
         self.signs: np.ndarray = signed[0]
         self.losses: np.ndarray = signed[1]
         self.alpha = duals.alpha[:, 0]
-        self.n_added = min(_FIRST, problem.n_blocks)
-        self.most = max(_MOST, int(_SHARE * problem.n_blocks))
         self.centre = _CENTRE
         self.dual = -np.inf  # after the last round
         # Rows have length 1 where steps are made; one without features cannot move w.
@@ -59,11 +57,14 @@ class PairedSets(Serial):
         self.lengths = np.where(lengths > 0.0, lengths, 1.0)
         self.movable = (lengths > 0.0) & (problem.block_weight > 0.0)
         self.matrix = self._new_matrix()
+        most = max(_MOST, int(_SHARE * problem.n_blocks))
+        self.most = min(most, self.matrix.most // 2, problem.n_blocks)
+        self.n_added = min(_FIRST, self.most)
         still = np.flatnonzero((lengths == 0.0) & (self.losses > 0.0))
         self.alpha[still] = problem.block_weight[still]
 
     def _new_matrix(self) -> WorkingMatrix:
-        return WorkingMatrix(self.features.cache, 1.0 / self.lengths)
+        return self.features.working_matrix(1.0 / self.lengths)
 
     def sweep(self, stiffness: float, keep_going: KeepGoing) -> Reply:
         """A look at all blocks, and a round unless they are good enough."""
@@ -100,7 +101,7 @@ class PairedSets(Serial):
         # Those at their bound seldom move again.
         between = new[moved] < weight[rows]
         self.features.cache.add(rows, amounts[None], potentials, between)
-        self.n_added = min(2 * self.n_added, self.most, self.problem.n_blocks)
+        self.n_added = min(2 * self.n_added, self.most)
         return Reply(total, 0.0, calls, True, False)
 
     def _chosen(self, r: np.ndarray, gap: np.ndarray, goal: float, early: bool) -> np.ndarray:
@@ -119,7 +120,8 @@ class PairedSets(Serial):
                 [_largest(side, gain, self.n_added // 2)
                  for side in (violated[r[violated] > 0.0], violated[r[violated] < 0.0])]
             )  # fmt: skip
-        return np.union1d(added, _largest(free, gain, _FREE))
+        most = min(_FREE, self.matrix.most - len(added))
+        return np.union1d(added, _largest(free, gain, most))
 
     def _moved(
         self,

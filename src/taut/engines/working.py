@@ -93,6 +93,12 @@ class WorkingSets(Serial):
             else:
                 worst = np.argpartition(-gap[violated], self.n_working)
                 violated = violated[worst[: self.n_working]]
+        sizes = np.diff(self.features.places[violated]).ravel()
+        if sizes.sum() > self.features.most_rows:
+            # As many as there is memory for, at least one; chance has chosen, or the gap decides.
+            order = np.arange(len(violated)) if by_chance else np.argsort(-gap[violated])
+            fits = np.cumsum(sizes[order]) <= self.features.most_rows
+            violated = violated[order[: max(int(fits.sum()), 1)]]
         return np.sort(violated)
 
     def _round(

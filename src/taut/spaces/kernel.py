@@ -33,6 +33,7 @@ from taut.spaces.quadratic import Quadratic
 
 _HEIGHT = 512  # rows whose potentials are computed at a time,
 _WIDTH = 1024  # from so many others
+_MATRIX = 0.4  # of the cache, for the matrix of a working set
 _DRIFT = 1e-3  # relative, by which sums of rows of single precision may be off
 _WHOLE = 1000  # rows whose matrix takes less time than what surrounds it
 
@@ -147,7 +148,7 @@ class KernelFeatures(Features):
     dtype : type
         Of the matrix while passes run.
     cache : int
-        Bytes for rows of the matrix.
+        Bytes for rows of the matrix, and the matrix of a working set.
     whole : int
         Rows up to which there is the whole matrix.
     n_jobs : int
@@ -194,8 +195,19 @@ class KernelFeatures(Features):
         return {"linear": self._linear, "kernel": self.kernel, "form": form}
 
     def _begin_cache(self) -> None:
-        self.cache = RowCache(self.rows, self.constant, self._cache_size, self.n_jobs)
-        self.matrix = WorkingMatrix(self.cache, np.ones(self.rows.n))
+        nbytes = self._cache_size - int(_MATRIX * self._cache_size)
+        self.cache = RowCache(self.rows, self.constant, nbytes, self.n_jobs)
+        self.matrix = self.working_matrix(np.ones(self.rows.n))
+
+    def working_matrix(self, scale: np.ndarray) -> WorkingMatrix:
+        """The matrix of a working set, with rows and columns times `scale`."""
+        return WorkingMatrix(self.cache, scale, int(_MATRIX * self._cache_size))
+
+    @property
+    def most_rows(self) -> int:
+        """Rows of a working set that there is memory for."""
+        # Where blocks have several rows, the matrix is copied into their order.
+        return self.matrix.most if self.one_row_each else int(self.matrix.most / np.sqrt(2.0))
 
     def _gram(self, own: Any, others: Any) -> np.ndarray:
         """The kernel of some rows with others."""
@@ -406,7 +418,7 @@ def through_kernel(
     dtype : type, default=float32
         Of the kernel matrix while passes run; bounds are computed in float64.
     cache : int or str, default="500MB"
-        Bytes for rows of the matrix.
+        Bytes for rows of the matrix, and the matrix of a working set.
     whole : int, default=1000
         Rows up to which the whole matrix is computed at first.
     n_jobs : int, default=1

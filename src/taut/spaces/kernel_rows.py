@@ -15,6 +15,7 @@ from taut.kernels.base import Places
 
 _HEIGHT = 512  # rows, and
 _WIDTH = 1024  # numbers of each, that stay in the processor's cache
+_STRIP = 64  # rows of a matrix that is mirrored
 _SLACK = 1.3  # times as many members as are wanted, beyond which a working matrix begins anew
 _MORE = 64  # members beyond that
 
@@ -191,10 +192,14 @@ class WorkingMatrix:
         Where rows are, that need not be computed.
     scale : ndarray
         Of each row: numbers are multiplied by those of both rows.
+    nbytes : int
+        For the matrix.
     """
 
-    def __init__(self, cache: RowCache, scale: np.ndarray) -> None:
+    def __init__(self, cache: RowCache, scale: np.ndarray, nbytes: int) -> None:
         self.cache = cache
+        #: Members that there is memory for; more are held only if they are wanted at once.
+        self.most = max(int(np.sqrt(nbytes / cache.gram.itemsize)), 2)
         self.scale = scale.astype(cache.gram.dtype)
         self.members = np.empty(0, dtype=np.int64)
         self._matrix = np.empty((0, 0), dtype=cache.gram.dtype)
@@ -202,7 +207,8 @@ class WorkingMatrix:
     def hold(self, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Members, all that are wanted among them, and their matrix, which may be larger."""
         new = np.setdiff1d(wanted, self.members, assume_unique=True)
-        if len(self.members) + len(new) > _SLACK * len(wanted) + _MORE:
+        most = min(_SLACK * len(wanted) + _MORE, self.most)
+        if len(self.members) + len(new) > most:
             self.members, new = self.members[:0], wanted
         old = len(self.members)
         if len(new):
@@ -214,8 +220,10 @@ class WorkingMatrix:
         return self.members, self._matrix
 
     def _make_room(self, old: int) -> None:
-        if len(self.members) > len(self._matrix):
-            size = int(1.25 * len(self.members)) + _MORE
+        """Have a matrix of at least as many rows; memory that is not written to is not taken."""
+        n = len(self.members)
+        if n > len(self._matrix):
+            size = max(n, min(2 * n, self.most))
             larger = np.empty((size, size), dtype=self._matrix.dtype)
             larger[:old, :old] = self._matrix[:old, :old]
             self._matrix = larger
@@ -223,17 +231,33 @@ class WorkingMatrix:
     def _fill(self, old: int, computed: int) -> None:
         """Rows from `old` on: those before `computed` are in the cache."""
         matrix, members = self._matrix, self.members
-        scale = self.scale[members]
-        n = len(members)
+        scale, n = self.scale[members], len(members)
         kept = self.cache.slots(members[old:computed])
         _gather(self.cache.gram, kept, members, scale, old, matrix)
-        own = members[computed:]
-        matrix[computed:n, old:computed] = matrix[old:computed, computed:n].T
-        for first, last in ((0, old), (computed, n)):
-            if len(own) and last > first:
-                block = np.empty((len(own), last - first), dtype=matrix.dtype)
-                self.cache.compute(own, members[first:last], block)
-                block *= scale[computed:, None]
-                block *= scale[first:last]
-                matrix[computed:n, first:last] = block
-        matrix[:old, old:n] = matrix[old:n, :old].T
+        _mirror(matrix, slice(computed, n), slice(old, computed))
+        parts = [slice(k, min(k + _HEIGHT, n)) for k in range(computed, n, _HEIGHT)]
+
+        def compute(own: slice) -> None:
+            for first, last in ((0, old), (computed, own.stop)):
+                for start in range(first, last, _WIDTH):
+                    others = slice(start, min(start + _WIDTH, last))
+                    block = matrix[own, others]
+                    self.cache.compute(members[own], members[others], block)
+                    block *= scale[own, None]
+                    block *= scale[others]
+
+        def share(number: int) -> None:
+            for own in parts[number :: self.cache.n_jobs]:
+                compute(own)
+
+        in_threads(share, range(self.cache.n_jobs))
+        for own in parts:
+            _mirror(matrix, slice(computed, own.start), own)
+        _mirror(matrix, slice(0, old), slice(old, n))
+
+
+def _mirror(matrix: np.ndarray, rows: slice, columns: slice) -> None:
+    """Numbers above the diagonal from those below it, in strips that stay in the cache."""
+    for start in range(rows.start, rows.stop, _STRIP):
+        some = slice(start, min(start + _STRIP, rows.stop))
+        matrix[some, columns] = matrix[columns, some].T
