@@ -43,11 +43,11 @@ class Given:
     class_weight: dict | str | None = None
     fit_params: dict[str, Any] = field(default_factory=dict)
 
-    def only_data(self, model: str) -> None:
+    def only_data(self, model: str, *, of_taut: bool = False) -> None:
         """Refuse what the model knows itself."""
         extra = {"C": self.C, "epsilon": self.epsilon, "class_weight": self.class_weight}
         names = [name for name, value in extra.items() if value is not None]
-        names += list(self.fit_params)
+        names += [] if of_taut else list(self.fit_params)
         if names:
             raise InvalidData(
                 f"{model} got {', '.join(names)}: C, epsilon and class_weight are for models read "
@@ -55,8 +55,14 @@ class Given:
                 "leave them out"
             )
 
-    def matrix(self, n_columns: int, n_rows: int | None = None) -> Matrix:
-        """X in float64, of the shape that the model was trained on."""
+    def matrix(self, n_columns: int, n_rows: int | None = None, names: Any = None) -> Matrix:
+        """X in float64, of the shape and with the names of columns of the training."""
+        own = getattr(self.X, "columns", None)
+        if names is not None and own is not None and list(own) != list(names):
+            raise InvalidData(
+                f"X has the columns {_some(own)}, the model was trained on {_some(names)}: give "
+                "them in this order"
+            )
         matrix = as_matrix(self.X)
         if matrix.shape[1] != n_columns:
             raise InvalidData(
@@ -106,6 +112,12 @@ class Given:
         return class_weights(class_weight, classes, codes, weight)
 
 
+def _some(names: Any) -> str:
+    """The first few of many names."""
+    shown = [repr(str(name)) for name in names[:5]]
+    return ", ".join(shown) + ", ..." * (len(names) > 5)
+
+
 def tanh_kernel(gamma: float, coef0: float) -> Callable:
     """tanh(gamma x'z + coef0) of two blocks of rows, which other packages call "sigmoid"."""
 
@@ -134,7 +146,10 @@ def kernel_space(
         raise NoBound(str(error)) from error
     caveat = ""
     if tested < rows.n:
-        caveat = f"; true if the kernel is positive definite, tested on {tested} rows"
+        caveat = (
+            f"This holds if the kernel is positive definite, which was tested on {tested} of "
+            f"{rows.n} rows."
+        )
     return KernelSpace(own, rows), caveat
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -10,10 +11,12 @@ import numpy as np
 from taut.certification.ascent import Ascent
 from taut.certification.dual_points import dual_bound, feasible, primal_bound
 from taut.certification.losses import Losses
-from taut.certification.report import MachineBounds
+from taut.certification.report import MachineBounds, NoBound
 from taut.certification.spaces import KernelSpace, LinearSpace, Point
 from taut.compiled.jit import clock
+from taut.errors import InvalidData
 from taut.problem import Bound, Problem
+from taut.result import THE_OBJECTIVE
 from taut.solving import solve
 
 
@@ -37,15 +40,45 @@ class Machine(Protocol):
 
 
 def _report(
-    machine: Any, primal: Bound, best: float, dual: Bound, scale: float, note: str
+    machine: Any,
+    primal: Bound,
+    best: float,
+    dual: Bound,
+    note: str,
+    *,
+    scale: float = 1.0,
+    caveat: str = "",
 ) -> MachineBounds:
     """Bounds in the units of the model's own objective, which is never negative."""
-    lower = max(dual.value - dual.rounding - primal.rounding, 0.0)
+    if not math.isfinite(primal.value + primal.rounding):
+        raise NoBound(f"the objective of {machine.name} is too large a number to compute with")
+    lower = max(dual.value - dual.rounding, 0.0)
+    if not lower <= primal.value + primal.rounding:
+        raise NoBound(
+            f"what should be a lower bound of {machine.name}, {scale * lower:g}, is above its "
+            f"objective, {scale * primal.value:g}: its kernel is not positive definite on these "
+            "data"
+        )
     best = min(best, primal.value)
     return MachineBounds(
         machine.name, machine.losses.target.size, scale * primal.value, scale * best,
-        scale * lower, note,
+        scale * lower, note, caveat, scale * primal.rounding,
     )  # fmt: skip
+
+
+def _check_finite(name: str, *values: Any) -> None:
+    """Refuse a model that has diverged."""
+    if not all(np.isfinite(value).all() for value in values):
+        raise NoBound(f"{name} has weights or a bias that are infinite or NaN: its training failed")
+
+
+def _unsharp(gap: float) -> str:
+    """A note on a bound that was given up on."""
+    return f"; not sharp, {gap:.2g} of the gap may be the bound's"
+
+
+def _passes(number: int) -> str:
+    return f"{number} pass{'es' * (number > 1)}"
 
 
 @dataclass(frozen=True)
@@ -61,7 +94,7 @@ class KernelMachine:
         f = sum_i coefficients_i k(x_i, .).
     bias : float
     caveat : str
-        What the bound depends on.
+        What the bound depends on, as a sentence.
     """
 
     name: str
@@ -73,6 +106,7 @@ class KernelMachine:
 
     def bounds(self, effort: Effort) -> MachineBounds:
         """By the model's own coefficients, made feasible."""
+        _check_finite(self.name, self.coefficients, self.bias)
         beta = feasible(self.coefficients, self.losses, True)
         own, point = self.space.of_coefficients(self.coefficients, beta)
         primal = primal_bound(self.losses, own, self.bias)
@@ -82,8 +116,7 @@ class KernelMachine:
         moved = float(np.abs(factor * beta - self.coefficients).sum())
         if moved > 1e-6 * float(np.abs(self.coefficients).sum()):
             note += ", made feasible"
-        note += self.caveat
-        return _report(self, primal, best.value, dual, 1.0, note)
+        return _report(self, primal, best.value, dual, note, caveat=self.caveat)
 
 
 @dataclass(frozen=True)
@@ -114,7 +147,13 @@ class LinearMachine:
 
     def bounds(self, effort: Effort) -> MachineBounds:
         """By the slopes of the losses at w, and by dual coordinate ascent from there."""
+        _check_finite(self.name, self.weights, self.bias)
         constant = self.space.constant
+        if self.bias != 0.0 and not self.free and constant == 0.0:
+            raise InvalidData(
+                f"{self.name} has the intercept {self.bias:g} and is said to be without "
+                "(fit_intercept=False, or bias -1 in a file): give the model as it was trained"
+            )
         tail = self.bias / constant if constant else 0.0
         own = self.space.of_weights(self.weights, tail)
         bias = self.bias if self.free else 0.0
@@ -126,10 +165,10 @@ class LinearMachine:
         note = "slopes of the losses at w"
         if search.gap > effort.tol:
             passes = search.ascend(effort, bias)
-            note = f"dual ascent, {passes} pass{'es' * (passes > 1)}"
+            note = f"dual ascent, {_passes(passes)}"
             if search.gap > effort.tol:
-                note += f"; not sharp, {search.gap:.2g} of the gap may be the bound's"
-        return _report(self, primal, search.best, search.dual, self.scale, note)
+                note += _unsharp(search.gap)
+        return _report(self, primal, search.best, search.dual, note, scale=self.scale)
 
 
 class _Search:
@@ -209,15 +248,24 @@ class ProblemMachine:
 
     def bounds(self, effort: Effort) -> MachineBounds:
         """By a solve to the tolerance that is asked for."""
-        primal = self.problem.primal(self.w)
+        problem = self.problem
+        if not problem.repeatable:
+            raise NoBound("these data can be read only once, and a bound takes several readings")
+        _check_finite(self.name, self.w)
+        primal = problem.primal_bound(problem.scaled(self.w))
         result = solve(
-            self.problem, tol=effort.tol, max_iter=effort.max_iter, time_limit=effort.time_limit,
+            problem, tol=effort.tol, max_iter=effort.max_iter, time_limit=effort.time_limit,
             random_state=0, keep_state=False,
         )  # fmt: skip
         found = result.certificate
-        note = f"solved anew, {found.passes} pass{'es' * (found.passes > 1)}"
+        if not (found.exact and math.isfinite(found.dual)):
+            raise NoBound(f"a solve of its problem found none: {found.message}")
+        note = f"solved anew, {_passes(found.passes)}"
         if found.relative_gap > effort.tol:
-            note += f"; not sharp, {found.relative_gap:.2g} of the gap may be the bound's"
-        best = min(primal, found.primal)
+            note += _unsharp(found.relative_gap)
+        best = min(primal.value, found.primal)
         dual = max(found.dual - found.rounding, 0.0)
-        return MachineBounds(self.name, self.problem.n_blocks, primal, best, dual, note)
+        caveat = "" if found.of == THE_OBJECTIVE else f"The bounds are those of {found.of}."
+        return MachineBounds(
+            self.name, problem.n_blocks, primal.value, best, dual, note, caveat, primal.rounding
+        )

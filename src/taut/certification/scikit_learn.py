@@ -23,24 +23,29 @@ def _names(classes: np.ndarray) -> list[str]:
     return [str(label) for label in classes.tolist()]
 
 
+def _columns(model: Any) -> Any:
+    """The names of columns in the training, or None."""
+    return getattr(model, "feature_names_in_", None)
+
+
 def _rows_of_kernel_model(model: Any, given: Given) -> tuple[Matrix, np.ndarray]:
     """X and the weights of its rows."""
     check_is_fitted(model)
     given.only_data(type(model).__name__)
     n, columns = model.shape_fit_
-    X = given.matrix(int(columns), int(n))
+    X = given.matrix(int(columns), int(n), _columns(model))
     return X, given.weights(int(n))
 
 
 def _support(model: Any, X: Matrix, weight: np.ndarray) -> np.ndarray:
     """The rows of the support vectors, which must be what the model has kept of them."""
     own = np.asarray(model.support_)
-    # LIBSVM leaves out rows without weight, and then counts those that are left.
+    # LIBSVM leaves out rows without weight, and then counts those that are left; oneDAL does not.
     counted = np.flatnonzero(weight > 0.0)
-    candidates = [own] if len(counted) == len(weight) else [own, counted[own]]
+    candidates = [counted[own], own] if own.max(initial=0) < len(counted) else [own]
     vectors = model.support_vectors_
     if vectors.shape[0] == 0 or vectors.shape[1] != X.shape[1]:  # a matrix was given, or a function
-        return candidates[-1]
+        return candidates[0]
     for rows in candidates:
         differing = _differing(X[rows], vectors)
         if differing is None:
@@ -99,7 +104,7 @@ def _rows_of_linear_model(model: Any, given: Given) -> tuple[Matrix, np.ndarray]
     """X and the weights of its rows; there is no way to tell whether they are those of training."""
     check_is_fitted(model)
     given.only_data(type(model).__name__)
-    X = given.matrix(int(np.atleast_2d(model.coef_).shape[1]))
+    X = given.matrix(int(np.atleast_2d(model.coef_).shape[1]), names=_columns(model))
     return X, given.weights(X.shape[0])
 
 

@@ -97,6 +97,10 @@ class KernelSpace(Space):
         self.kernel = kernel
         self.rows = rows
         self.n = rows.n
+        error = rows.error
+        # In units of the last place, as the sizes of terms are; where none is known values count
+        # as rounded once.
+        self._error = error / float(np.finfo(np.float64).eps) if np.isfinite(error) else 0.0
 
     def take(self, rows: np.ndarray) -> KernelSpace:
         """Some of the rows alone."""
@@ -115,7 +119,7 @@ class KernelSpace(Space):
             self.rows.block(some, self.rows, support, block)
             scores[some] = block @ own
             np.abs(block, out=block)
-            spread[some] = block @ sizes
+            spread[some] = block @ sizes + self._error * sizes.sum(axis=0)
         return [
             Point(float(b @ s), float(np.abs(b) @ z), s, z)
             for b, s, z in zip(betas, scores.T, spread.T, strict=True)

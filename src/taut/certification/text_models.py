@@ -161,7 +161,13 @@ def _find(
     Files have eight digits of a number: rows are compared by these.
     """
     if kernel == "precomputed":
-        return np.array([int(float(words[0][1])) - 1 for words in pairs])
+        numbers = np.array([int(float(words[0][1])) for words in pairs], dtype=int)
+        if len(np.unique(numbers)) < len(numbers) or not all(1 <= i <= len(codes) for i in numbers):
+            raise InvalidData(
+                f"the file names rows of a matrix twice, or beyond the {len(codes)} of X: give X "
+                "and y of the training"
+            )
+        return numbers - 1
     rows = sp.csr_array(X)
     rounded = [float(f"{value:.8g}") for value in rows.data.tolist()]
     columns, starts = rows.indices.tolist(), rows.indptr.tolist()
