@@ -7,6 +7,8 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from taut.certification import own, scikit_learn, text_models
 from taut.certification.given import Given, Reading
 from taut.certification.machine import Effort
@@ -121,7 +123,8 @@ def certify(
     name = os.fspath(model) if isinstance(model, str | os.PathLike) else type(model).__name__
     try:
         reading = reader(model, given)
-        machines = tuple(machine.bounds(effort) for machine in reading.machines)
+        with np.errstate(over="ignore", invalid="ignore"):  # objectives are looked at instead
+            machines = tuple(machine.bounds(effort) for machine in reading.machines)
     except NoBound as reason:
         return Certification(str(name), (), reason=str(reason))
     return Certification(reading.model, machines, reading.objective)

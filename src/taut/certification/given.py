@@ -138,9 +138,9 @@ def kernel_space(
     else:
         own = as_kernel(kernel, gamma, degree, coef0)
     own = own.resolved(X)
-    own.check_rows(X)
-    rows = own.prepared(X, np.float64)
     try:
+        own.check_rows(X)
+        rows = own.prepared(X, np.float64)
         tested = check_definite(own, rows, np.random.default_rng(0))
     except InvalidData as error:
         raise NoBound(str(error)) from error

@@ -10,6 +10,7 @@ import numpy as np
 
 from taut.certification.ascent import Ascent
 from taut.certification.dual_points import dual_bound, feasible, primal_bound
+from taut.certification.interior_point import InteriorPoint, is_affordable
 from taut.certification.losses import Losses
 from taut.certification.report import MachineBounds, NoBound
 from taut.certification.spaces import KernelSpace, LinearSpace, Point
@@ -18,6 +19,9 @@ from taut.errors import InvalidData
 from taut.problem import Bound, Problem
 from taut.result import THE_OBJECTIVE
 from taut.solving import solve
+
+_FEW_PASSES = 20  # of dual ascent, before an interior point is tried
+_MOST_STEPS = 100  # of an interior point: more of them mean that rounding stands in its way
 
 
 class Effort(NamedTuple):
@@ -50,8 +54,6 @@ def _report(
     caveat: str = "",
 ) -> MachineBounds:
     """Bounds in the units of the model's own objective, which is never negative."""
-    if not math.isfinite(primal.value + primal.rounding):
-        raise NoBound(f"the objective of {machine.name} is too large a number to compute with")
     lower = max(dual.value - dual.rounding, 0.0)
     if not lower <= primal.value + primal.rounding:
         raise NoBound(
@@ -70,6 +72,14 @@ def _check_finite(name: str, *values: Any) -> None:
     """Refuse a model that has diverged."""
     if not all(np.isfinite(value).all() for value in values):
         raise NoBound(f"{name} has weights or a bias that are infinite or NaN: its training failed")
+
+
+def _primal(machine: Any, point: Point, bias: float) -> Bound:
+    """The objective of a model."""
+    primal = primal_bound(machine.losses, point, bias)
+    if not math.isfinite(primal.value + primal.rounding):
+        raise NoBound(f"the objective of {machine.name} is too large a number to compute with")
+    return primal
 
 
 def _unsharp(gap: float) -> str:
@@ -109,7 +119,7 @@ class KernelMachine:
         _check_finite(self.name, self.coefficients, self.bias)
         beta = feasible(self.coefficients, self.losses, True)
         own, point = self.space.of_coefficients(self.coefficients, beta)
-        primal = primal_bound(self.losses, own, self.bias)
+        primal = _primal(self, own, self.bias)
         best = primal_bound(self.losses, own, self.losses.best_bias(own.scores))
         dual, factor = dual_bound(self.losses, point, beta, True)
         note = "own dual coefficients"
@@ -146,7 +156,7 @@ class LinearMachine:
     scale: float = 1.0
 
     def bounds(self, effort: Effort) -> MachineBounds:
-        """By the slopes of the losses at w, and by dual coordinate ascent from there."""
+        """By the slopes of the losses at w; dual ascent from there; an interior point."""
         _check_finite(self.name, self.weights, self.bias)
         constant = self.space.constant
         if self.bias != 0.0 and not self.free and constant == 0.0:
@@ -157,15 +167,14 @@ class LinearMachine:
         tail = self.bias / constant if constant else 0.0
         own = self.space.of_weights(self.weights, tail)
         bias = self.bias if self.free else 0.0
-        primal = primal_bound(self.losses, own, bias)
+        primal = _primal(self, own, bias)
         search = _Search(self, primal.value)
         if self.free:
             bias = search.best_bias(own)
         search.look(self.losses.multipliers(own.scores + bias))
         note = "slopes of the losses at w"
         if search.gap > effort.tol:
-            passes = search.ascend(effort, bias)
-            note = f"dual ascent, {_passes(passes)}"
+            note = search.sharpen(effort, bias)
             if search.gap > effort.tol:
                 note += _unsharp(search.gap)
         return _report(self, primal, search.best, search.dual, note, scale=self.scale)
@@ -214,21 +223,45 @@ class _Search:
         else:
             self.best = min(self.best, primal_bound(losses, point, 0.0).value)
 
-    def ascend(self, effort: Effort, bias: float) -> int:
-        """Passes until the bound is sharp; how many there were."""
+    def sharpen(self, effort: Effort, bias: float) -> str:
+        """Work on the dual variables until the bound is sharp; what was done."""
+        end = math.inf if effort.time_limit is None else clock() + effort.time_limit
+        space, most = self.machine.space, effort.max_iter
+        affordable = is_affordable(space)
+        if affordable:  # about as many as take as long as the steps
+            most = min(most, max(space.X.shape[1], _FEW_PASSES))
+        passes = self._ascend(effort.tol, most, end, bias)
+        note = f"dual ascent, {_passes(passes)}"
+        steps = effort.max_iter - passes
+        if affordable and steps > 0 and self.gap > effort.tol and clock() < end:
+            steps = self._from_within(effort.tol, min(steps, _MOST_STEPS), end)
+            note = f"interior point, {steps} step{'s' * (steps > 1)}"
+        return note
+
+    def _ascend(self, tol: float, most: int, end: float, bias: float) -> int:
+        """Passes of dual ascent; how many there were."""
         machine = self.machine
         rng = np.random.default_rng(0)
         ascent = Ascent(machine.space, machine.losses, machine.free, self.beta, bias, rng)
-        begun, passes, step = clock(), 0, 1
-        while passes < effort.max_iter and self.gap > effort.tol:
-            step = min(step, effort.max_iter - passes)
+        passes, step = 0, 1
+        while passes < most and self.gap > tol and (passes == 0 or clock() < end):
+            step = min(step, most - passes)
             ascent.go(step)
             passes += step
             self.look(ascent.beta)
-            if effort.time_limit is not None and clock() - begun > effort.time_limit:
-                break
             step = 1 + passes // 2
         return passes
+
+    def _from_within(self, tol: float, most: int, end: float) -> int:
+        """Steps of an interior point; how many there were."""
+        machine = self.machine
+        point = InteriorPoint(machine.space, machine.losses, machine.free)
+        steps, goes_on = 0, True
+        while goes_on and steps < most and self.gap > tol and (steps == 0 or clock() < end):
+            goes_on = point.step()
+            steps += 1
+            self.look(point.beta)
+        return steps
 
 
 @dataclass(frozen=True)
