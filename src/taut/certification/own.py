@@ -43,7 +43,10 @@ def read_estimator(model: Any, given: Given) -> Reading:
 def _as_if_fitted(model: Any, given: Given, w: np.ndarray) -> tuple[Problem, Any]:
     """The problem that `fit` makes of the data, and the model that it leaves if it ends at w."""
     # A model that has coefficients keeps its kernel with gamma as a number.
-    settings = {"kernel": getattr(model, "kernel_", "linear"), "checkpoint": None, "callbacks": ()}
+    settings = {
+        "kernel": getattr(model, "kernel_", "linear"), "checkpoint": None, "callbacks": (),
+        "random_state": 0,
+    }  # fmt: skip
     if "calibrate" in model.get_params(deep=False):
         settings["calibrate"] = None
     other = model._copy(**settings)
@@ -93,7 +96,8 @@ def _equal(own: Any, other: Any) -> bool:
     if own.shape != other.shape:
         return False
     if own.dtype.kind == other.dtype.kind == "f":
-        return bool(np.allclose(own, other, rtol=_SAME, atol=_SAME * np.abs(own).max(initial=0.0)))
+        size = np.abs(own[np.isfinite(own)]).max(initial=0.0)
+        return bool(np.allclose(own, other, rtol=_SAME, atol=_SAME * size, equal_nan=True))
     return own.tolist() == other.tolist()
 
 
