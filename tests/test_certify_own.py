@@ -99,7 +99,8 @@ def test_the_optimum_is_that_of_a_quadratic_program(name, kernel, weight):
     assert machine.dual <= optimum * (1 + 1e-7)
     assert machine.primal >= optimum * (1 - 1e-7)
     assert_allclose(machine.dual, optimum, rtol=2e-5)
-    assert machine.note.startswith("solved anew")
+    solved = kernel != "linear" or name == "multiclass"
+    assert machine.note.startswith("solved anew" if solved else ("dual ascent", "interior"))
 
 
 # Ways to make a certificate lie

@@ -2,22 +2,26 @@
 
 The certificate that a model carries is not read. It is that of the data, weights and parameters of
 its fit, and nothing shows whether these are what is given here: without the rows whose hinges are
-zero, for example, the primal value stays the same and the optimum falls. The bound is that of a new
-solve of the problem that the model's parameters make of the data.
+zero, for example, the primal value stays the same and the optimum falls. The bound is sought anew,
+for the problem that the model's parameters make of the data: as for any linear model where rows
+have one score, else by a solve.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from taut.certification.given import Given, Reading
-from taut.certification.machine import ProblemMachine
+from taut.certification.linear_models import in_words
+from taut.certification.losses import Losses, hinges, insensitive
+from taut.certification.machine import LinearMachine, ProblemMachine
 from taut.certification.report import NoBound
+from taut.certification.spaces import LinearSpace
 from taut.data.source import Source
 from taut.errors import InvalidData
 from taut.problem import Problem
@@ -26,18 +30,62 @@ _SAME = 1e-6  # relative difference of the numbers of a model that rounding may 
 _ADVICE = "give X, y and what else fit was given, and a model as fit left it"
 
 
+class _Found(NamedTuple):
+    """A problem, a model's point of it, and whether it has neither a prior nor signs."""
+
+    problem: Problem
+    w: np.ndarray
+    plain: bool
+
+
 def read_estimator(model: Any, given: Given) -> Reading:
     """Any estimator with a convex objective, by the problem that it makes of the data."""
+    return _to_solve(model, _problem_of(model, given))
+
+
+def _to_solve(model: Any, found: _Found) -> Reading:
+    objective = "1/2 |w|^2" if found.plain else "regulariser of w, with its prior and signs,"
+    objective += " + sum_i C_i max_y [loss_i(y) - score_i(y_i) + score_i(y)]"
+    return Reading(type(model).__name__, objective, [ProblemMachine("all", found.problem, found.w)])
+
+
+def _read_rows(model: Any, given: Given, loss: str, losses_of: Callable[[Any], Losses]) -> Reading:
+    """An estimator whose rows have one score, by its losses where it is linear in the columns."""
+    found = _problem_of(model, given)
+    problem: Any = found.problem
+    linear = found.plain and problem.comes_as == "whole" and problem.space is None
+    if not linear or problem.y.ndim > 1:  # beside margins
+        return _to_solve(model, found)
+    space = LinearSpace(given.matrix(int(model.n_features_in_)), model._bias)
+    bias, weights = float(model.intercept_[0]), np.ravel(model.coef_)
+    machine = LinearMachine("all", space, losses_of(problem), weights, bias)
+    return Reading(type(model).__name__, in_words(loss, False, False), [machine])
+
+
+def read_binary(model: Any, given: Given) -> Reading:
+    """BinarySVM: a hinge of each row."""
+    return _read_rows(
+        model, given, "hinge", lambda problem: hinges(problem.y, problem.block_weight)
+    )
+
+
+def read_regression(model: Any, given: Given) -> Reading:
+    """RegressionSVM: an epsilon-insensitive loss of each row."""
+    return _read_rows(
+        model, given, "insensitive",
+        lambda problem: insensitive(problem.y, problem.structure.epsilon, problem.block_weight),
+    )  # fmt: skip
+
+
+def _problem_of(model: Any, given: Given) -> _Found:
+    """The problem that fit would solve, if the model can be its outcome."""
     check_is_fitted(model)
     given.only_data(type(model).__name__, of_taut=True)
     w = model._form.point(model)
     problem, refitted = _as_if_fitted(model, given, w)
     _compare(vars(model), vars(refitted))
     prior = problem.data.prior
-    plain = prior.trivial and not prior.mean.any()
-    objective = "1/2 |w|^2" if plain else "regulariser of w, with its prior and signs,"
-    objective += " + sum_i C_i max_y [loss_i(y) - score_i(y_i) + score_i(y)]"
-    return Reading(type(model).__name__, objective, [ProblemMachine("all", problem, w)])
+    return _Found(problem, w, prior.trivial and not prior.mean.any())
 
 
 def _as_if_fitted(model: Any, given: Given, w: np.ndarray) -> tuple[Problem, Any]:
@@ -112,5 +160,7 @@ def refuse_latent(model: Any, given: Given) -> Reading:
 
 READERS: dict[str, Callable[[Any, Given], Reading]] = {
     "Alternating": refuse_latent,
+    "BinarySVM": read_binary,
+    "RegressionSVM": read_regression,
     "StructuralEstimator": read_estimator,
 }
