@@ -298,6 +298,9 @@ def test_columns_of_very_different_scales():
         assert machine.relative_gap > 0.01
         assert machine.best_primal - machine.dual <= 1e-3 * machine.best_primal
         assert 0.0 < machine.dual <= machine.best_primal <= machine.primal
+        last = taut.certify(model, rows, y, tol=0.0).machines[0]  # as long as numbers allow
+        assert last.dual <= machine.best_primal
+        assert machine.dual <= last.best_primal
         w = np.append(model.coef_, model.intercept_)
         scores = with_bias(rows) @ w
         C = np.full(70, 10.0)

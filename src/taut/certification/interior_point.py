@@ -68,6 +68,8 @@ class InteriorPoint:
         size = np.maximum(np.abs(self.gain), 1e-3)
         halves = np.divide(size, self.q, out=np.zeros(len(size)), where=~self.capped)
         self.v = np.where(self.capped, 0.5 * np.where(self.capped, self.cap, 0.0), halves)
+        # Kept by itself: the difference of cap and v has no digits where both are near.
+        self.room = np.where(self.capped, self.cap - self.v, 1.0)
         self.w = np.zeros(X.shape[1])
         slope = self.q * self.v - self.gain
         spread = float(np.abs(self.gain).max(initial=1e-3))
@@ -81,7 +83,11 @@ class InteriorPoint:
 
     def step(self) -> bool:
         """One step; False where rounding allows none."""
-        room = np.where(self.capped, self.cap - self.v, 1.0)
+        with np.errstate(all="ignore"):  # what is not finite ends the steps
+            return self._step()
+
+    def _step(self) -> bool:
+        room = self.room
         theta = self.q + self.low / self.v + self.high / room
         try:
             factor = self._factor(1.0 / theta)
@@ -101,23 +107,22 @@ class InteriorPoint:
             dhigh = np.where(
                 self.capped, shift_high / room - self.high + self.high / room * dv, 0.0
             )
-            length = min(
-                _reach(self.v, dv), _reach(room, np.where(self.capped, -dv, 0.0)),
-                _reach(self.low, dlow), _reach(self.high, dhigh),
-            )  # fmt: skip
-            if not (np.isfinite(dw).all() and np.isfinite(dv).all()):
+            if not all(np.isfinite(change).all() for change in (dw, dv, dlow, dhigh)):
                 return False
+            droom = np.where(self.capped, -dv, 0.0)
+            moves = (self.v, dv), (room, droom), (self.low, dlow), (self.high, dhigh)
+            length = min(_reach(values, change) for values, change in moves)
             if corrects:
                 break
             after = float(
                 (self.low + length * dlow) @ (self.v + length * dv)
-                + (self.high + length * dhigh) @ (room - length * np.where(self.capped, dv, 0.0))
+                + (self.high + length * dhigh) @ (room + length * droom)
             )
             wanted = (after / pairs) ** 3 * pairs / count if pairs > 0.0 else 0.0
             shift_low = wanted - dlow * dv
             shift_high = np.where(self.capped, wanted + dhigh * dv, 0.0)
         length *= 1.0 - _REST
-        self.v = self.v + length * dv
+        self.v, self.room = self.v + length * dv, self.room + length * droom
         self.low, self.high = self.low + length * dlow, self.high + length * dhigh
         self.w = self.w + length * dw
         return length > 1e-10
@@ -145,7 +150,9 @@ class InteriorPoint:
         matrix *= np.outer(scale, scale)
         matrix[np.diag_indices_from(matrix)] += _RIDGE
         cholesky = scipy.linalg.cho_factor(matrix, overwrite_a=True)
-        return lambda right: scale * scipy.linalg.cho_solve(cholesky, scale * right)
+        return lambda right: (
+            scale * scipy.linalg.cho_solve(cholesky, scale * right, check_finite=False)
+        )
 
 
 def _reach(values: np.ndarray, change: np.ndarray) -> float:
