@@ -17,7 +17,7 @@ from sklearn.svm import SVC, SVR, LinearSVC, LinearSVR, NuSVC, OneClassSVM
 
 import reference
 import taut
-from taut.certification import interior_point
+from taut.certification import interior_point, scikit_learn
 from taut.certification.report import Certification, MachineBounds, percent
 from taut.errors import InvalidData, InvalidType
 from taut.kernels import RBF, Linear, Polynomial
@@ -209,8 +209,9 @@ def test_one_against_the_rest(kind, class_weight, weighted):
     model.set_params(**({"alpha": 0.01, "max_iter": 20} if free else {"C": 2.0}))
     model.fit(X, CODES, sample_weight=weight)
     report = taut.certify(model, sp.csr_array(X), CODES, weight, tol=1e-4)
-    # LIBLINEAR's classes are balanced by weights, those of gradient descent by rows.
-    counts = np.bincount(CODES, weights=None if free else ones, minlength=3)
+    # LinearSVC balances classes by weights, gradient descent by rows, as it did itself until 1.6.
+    by_rows = free or not scikit_learn._COUNTS_WEIGHTS
+    counts = np.bincount(CODES, weights=None if by_rows else ones, minlength=3)
     factors = {None: np.ones(3), "balanced": counts.sum() / (3.0 * counts)}.get(
         class_weight if not isinstance(class_weight, dict) else "", np.array([3.0, 1.0, 0.5])
     )

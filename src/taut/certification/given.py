@@ -14,7 +14,7 @@ from taut.certification.machine import Machine
 from taut.certification.report import NoBound
 from taut.certification.spaces import KernelSpace
 from taut.data.arrays import Matrix, as_matrix, show
-from taut.data.labels import as_labels, class_weights, distinct
+from taut.data.labels import as_labels, distinct
 from taut.data.targets import as_real_targets
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
@@ -104,12 +104,6 @@ class Given:
     def targets(self, n: int) -> np.ndarray:
         """The numbers to predict."""
         return as_real_targets(self.y, n)
-
-    def class_factors(
-        self, class_weight: Any, classes: np.ndarray, codes: np.ndarray, weight: np.ndarray
-    ) -> np.ndarray:
-        """Factors on C by class."""
-        return class_weights(class_weight, classes, codes, weight)
 
 
 def _some(names: Any) -> str:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
 from taut.certification import kernel_models, linear_models
 from taut.certification.given import Given, Reading, kernel_space
 from taut.certification.report import NoBound
 from taut.data.arrays import Matrix
+from taut.data.labels import class_weights
 from taut.errors import InvalidData
 
+#: Whether "balanced" means the weights of rows, as in scikit-learn 1.7 and later, or their number.
+_COUNTS_WEIGHTS = "sample_weight" in signature(compute_class_weight).parameters
 _SGD_HINGES = {"hinge": False, "squared_hinge": True}
 _SGD_INSENSITIVE = {"epsilon_insensitive": False, "squared_epsilon_insensitive": True}
 
@@ -125,7 +130,8 @@ def read_linear_svc(model: Any, given: Given) -> Reading:
     """LinearSVC: a machine for each class against the rest, or one of all classes."""
     X, weight = _rows_of_linear_model(model, given)
     codes = given.codes(model.classes_, X.shape[0])
-    factors = given.class_factors(model.class_weight, model.classes_, codes, weight)
+    counts = weight if _COUNTS_WEIGHTS else np.ones(len(codes))
+    factors = class_weights(model.class_weight, model.classes_, codes, counts)
     constant = float(model.intercept_scaling) if model.fit_intercept else 0.0
     W, biases = _weights(model, np.atleast_2d(model.coef_).shape[0])
     name = type(model).__name__
@@ -187,7 +193,7 @@ def read_sgd_classifier(model: Any, given: Given) -> Reading:
     X, weight = _rows_of_linear_model(model, given)
     squared, options = _of_sgd(model, _SGD_HINGES)
     codes = given.codes(model.classes_, X.shape[0])
-    factors = given.class_factors(model.class_weight, model.classes_, codes, np.ones(len(codes)))
+    factors = class_weights(model.class_weight, model.classes_, codes, np.ones(len(codes)))
     W, biases = _weights(model, np.atleast_2d(model.coef_).shape[0])
     machines = linear_models.one_vs_rest(
         X, _names(model.classes_), codes, weight / (model.alpha * len(codes)), factors, W, biases,

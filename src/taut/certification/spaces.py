@@ -13,6 +13,7 @@ import numpy as np
 
 from taut.data.arrays import Matrix
 from taut.kernels import Kernel, KernelRows
+from taut.problem import rounding_of
 
 _ROOM = 64_000_000  # bytes of a block of a kernel matrix
 
@@ -97,10 +98,10 @@ class KernelSpace(Space):
         self.kernel = kernel
         self.rows = rows
         self.n = rows.n
-        error = rows.error
-        # In units of the last place, as the sizes of terms are; where none is known values count
-        # as rounded once.
-        self._error = error / float(np.finfo(np.float64).eps) if np.isfinite(error) else 0.0
+        # As the size of a term whose rounding is the error of a value; where that is not known,
+        # values count as rounded like all numbers.
+        error = rows.error if np.isfinite(rows.error) else 0.0
+        self._error = error / rounding_of(1.0, self.n)
 
     def take(self, rows: np.ndarray) -> KernelSpace:
         """Some of the rows alone."""

@@ -19,6 +19,7 @@ from taut.certification.given import Given, Reading, kernel_space
 from taut.certification.report import NoBound
 from taut.checks import as_path, check_number
 from taut.data.arrays import Matrix
+from taut.data.labels import class_weights
 from taut.errors import InvalidData, InvalidFile
 
 _KERNELS = ("linear", "polynomial", "rbf", "sigmoid", "precomputed")
@@ -102,7 +103,7 @@ def _weights(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Class numbers and weights of rows, and factors of classes."""
     codes, weight = given.codes(classes, n), given.weights(n)
-    return codes, weight, given.class_factors(given.class_weight, classes, codes, weight)
+    return codes, weight, class_weights(given.class_weight, classes, codes, weight)
 
 
 def _read_libsvm(path: Path, lines: list[str], given: Given) -> Reading:
