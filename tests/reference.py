@@ -410,3 +410,57 @@ def slack_blocks(psi: Blocks, losses: Blocks) -> tuple[Blocks, Blocks]:
 def _with_bias(X: np.ndarray, bias: float) -> np.ndarray:
     X = np.asarray(X, dtype=float)
     return np.column_stack([X, np.full(len(X), bias)]) if bias != 0 else X
+
+
+def svm_primal(
+    scores: np.ndarray,
+    square: float,
+    y: np.ndarray,
+    weight: np.ndarray,
+    *,
+    epsilon: float | None = None,
+    power: int = 1,
+) -> float:
+    """1/2 square + sum_i weight_i excess_i^power, of signs y or, with an epsilon, of numbers."""
+    excess = 1.0 - y * scores if epsilon is None else np.abs(y - scores) - epsilon
+    return 0.5 * square + float(weight @ np.maximum(excess, 0.0) ** power)
+
+
+def solve_svm(
+    X: np.ndarray,
+    y: np.ndarray,
+    weight: np.ndarray,
+    *,
+    epsilon: float | None = None,
+    power: int = 1,
+    free: bool = False,
+) -> float:
+    """The minimum of `svm_primal` over the weights of columns, and over a bias if it is free."""
+    paid = weight > 0
+    X, y, weight = X[paid], y[paid], weight[paid]
+    n, d = X.shape
+    rows = np.hstack([X, np.ones((n, 1))]) if free else X
+    if epsilon is None:
+        A, b = y[:, None] * rows, np.ones(n)
+    else:
+        A, b = np.vstack([rows, -rows]), np.concatenate([y, -y]) - epsilon
+    slack = np.vstack([np.eye(n)] * (len(b) // n))
+    zeros = np.zeros((n, rows.shape[1]))
+    constraints = sparse.csc_matrix(-np.block([[A, slack], [zeros, np.eye(n)]]))
+    squares, linear = (weight, 0.0 * weight) if power == 2 else (0.0 * weight, weight)
+    P = np.concatenate([np.ones(d), np.zeros(int(free)), 2.0 * squares])
+    q = np.concatenate([np.zeros(rows.shape[1]), linear])
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.tol_feas = settings.tol_gap_abs = settings.tol_gap_rel = 1e-11
+    bounds = np.concatenate([-b, np.zeros(n)])
+    solution = clarabel.DefaultSolver(
+        sparse.diags(P, format="csc"), q, constraints, bounds,
+        [clarabel.NonnegativeConeT(len(bounds))], settings,
+    ).solve()  # fmt: skip
+    w = np.array(solution.x)[: rows.shape[1]]
+    square = float(w[:d] @ w[:d])
+    value = svm_primal(rows @ w, square, y, weight, epsilon=epsilon, power=power)
+    if not value - solution.obj_val_dual <= 1e-8 * value + 1e-10:
+        raise RuntimeError(f"reference QP: {solution.obj_val_dual} to {value}, {solution.status}")
+    return value

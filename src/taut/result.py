@@ -158,9 +158,9 @@ class Certificate:
         bound = "at most" if self.exact else "about"
         if self.gap > 0.0 >= self.dual:
             so_far = "" if self.dual < 0.0 else ", of which 0 is the only lower bound so far"
-            return f"{bound} {_rounded_up(self.gap):.2g} above the optimum{so_far}"
+            return f"{bound} {rounded_up(self.gap):.2g} above the optimum{so_far}"
         percent = 100.0 * self.gap / self.dual if self.gap > 0.0 else 0.0
-        return f"{bound} {_rounded_up(percent):.2g} % above the optimum"
+        return f"{bound} {rounded_up(percent):.2g} % above the optimum"
 
     def to_dict(self) -> dict[str, Any]:
         """All fields as JSON values."""
@@ -340,7 +340,7 @@ class Rounds(History):
         )
 
 
-def _rounded_up(value: float) -> float:
+def rounded_up(value: float) -> float:
     """A bound with two figures; rounded down it would be none."""
     if value <= 0.0:
         return 0.0

@@ -7,6 +7,8 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from taut.certification import own, scikit_learn, text_models
 from taut.certification.given import Given, Reading
 from taut.certification.machine import Effort
@@ -19,9 +21,12 @@ Reader = Callable[[Any, Given], Reading]
 #: Readers by the first part of a class's module, and by its name.
 _READERS: dict[str, dict[str, Reader]] = {
     "taut": own.READERS,
-    "sklearn": scikit_learn.READERS,
-    "sklearnex": scikit_learn.READERS,
+    "sklearn": scikit_learn.READERS,  # and what is derived from it, as scikit-learn-intelex's are
 }
+_READ = (
+    "SVC, SVR, LinearSVC, LinearSVR, SGDClassifier and SGDRegressor of scikit-learn and what is "
+    "derived from them, taut's own estimators, and paths of model files of LIBSVM and LIBLINEAR"
+)
 
 
 def _reader_of(model: Any) -> Reader:
@@ -41,18 +46,16 @@ def _reader_of(model: Any) -> Reader:
         inner = "; of a search, give its best_estimator_"
     elif hasattr(model, "estimators_"):
         inner = "; of several models in one, give each of its estimators_ with its own y"
-    names = sorted({name for readers in _READERS.values() for name in readers})
     raise InvalidType(
         f"model is of type {type(model).__name__}, which certify cannot read{inner}. It reads "
-        f"fitted models of the classes {', '.join(n for n in names if n[0] != 'A')}, and paths of "
-        "model files of LIBSVM and LIBLINEAR"
+        f"fitted {_READ}"
     )
 
 
 def certify(
     model: Any,
     X: Any,
-    y: Any,
+    y: Any = None,
     sample_weight: Any = None,
     *,
     C: float | None = None,
@@ -72,7 +75,7 @@ def certify(
         of taut, or the path of a model file of LIBSVM or LIBLINEAR.
     X, y
         The data that the model was trained on: the same rows in the same order, with the same
-        preprocessing.
+        preprocessing. A source of data has a y of its own.
     sample_weight : array-like of shape (n,), optional
         That of the training.
     C, epsilon : float, optional
@@ -120,7 +123,8 @@ def certify(
     name = os.fspath(model) if isinstance(model, str | os.PathLike) else type(model).__name__
     try:
         reading = reader(model, given)
-        machines = tuple(machine.bounds(effort) for machine in reading.machines)
+        with np.errstate(over="ignore", invalid="ignore"):  # objectives are looked at instead
+            machines = tuple(machine.bounds(effort) for machine in reading.machines)
     except NoBound as reason:
         return Certification(str(name), (), reason=str(reason))
     return Certification(reading.model, machines, reading.objective)

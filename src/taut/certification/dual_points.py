@@ -50,8 +50,12 @@ def primal_bound(losses: Losses, point: Point, bias: float) -> Bound:
     scores = point.scores + bias
     costs = losses.cost(scores)
     total = float(costs.sum())
-    slopes = np.abs(losses.multipliers(scores))
     terms = point.sizes + np.abs(losses.target) + (losses.epsilon + abs(bias))
+    # Scores at a break of the loss may in truth be on its other side.
+    doubt = rounding_of(1.0, len(scores)) * terms
+    slopes = np.maximum(
+        np.abs(losses.multipliers(scores - doubt)), np.abs(losses.multipliers(scores + doubt))
+    )
     magnitude = 0.5 * point.square_size + total + float(slopes @ terms)
     return Bound(0.5 * point.square + total, rounding_of(magnitude, len(scores)))
 
@@ -65,7 +69,7 @@ def dual_bound(losses: Losses, point: Point, beta: np.ndarray, free: bool) -> tu
     curved = losses.square_part(beta)
     steep = max(point.square, 0.0) + curved
     factor = _best_factor(losses, beta, gain, steep)
-    value = factor * gain - 0.5 * factor**2 * (point.square + curved)
+    value = factor * gain - 0.5 * factor**2 * steep
     magnitude = factor * sizes + 0.5 * factor**2 * (point.square_size + curved)
     rounding = rounding_of(magnitude, len(beta))
     if free:

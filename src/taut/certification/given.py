@@ -14,7 +14,7 @@ from taut.certification.machine import Machine
 from taut.certification.report import NoBound
 from taut.certification.spaces import KernelSpace
 from taut.data.arrays import Matrix, as_matrix, show
-from taut.data.labels import as_labels, class_weights, distinct
+from taut.data.labels import as_labels, distinct
 from taut.data.targets import as_real_targets
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
@@ -43,11 +43,11 @@ class Given:
     class_weight: dict | str | None = None
     fit_params: dict[str, Any] = field(default_factory=dict)
 
-    def only_data(self, model: str) -> None:
+    def only_data(self, model: str, *, of_taut: bool = False) -> None:
         """Refuse what the model knows itself."""
         extra = {"C": self.C, "epsilon": self.epsilon, "class_weight": self.class_weight}
         names = [name for name, value in extra.items() if value is not None]
-        names += list(self.fit_params)
+        names += [] if of_taut else list(self.fit_params)
         if names:
             raise InvalidData(
                 f"{model} got {', '.join(names)}: C, epsilon and class_weight are for models read "
@@ -55,8 +55,14 @@ class Given:
                 "leave them out"
             )
 
-    def matrix(self, n_columns: int, n_rows: int | None = None) -> Matrix:
-        """X in float64, of the shape that the model was trained on."""
+    def matrix(self, n_columns: int, n_rows: int | None = None, names: Any = None) -> Matrix:
+        """X in float64, of the shape and with the names of columns of the training."""
+        own = getattr(self.X, "columns", None)
+        if names is not None and own is not None and list(own) != list(names):
+            raise InvalidData(
+                f"X has the columns {_some(own)}, the model was trained on {_some(names)}: give "
+                "them in this order"
+            )
         matrix = as_matrix(self.X)
         if matrix.shape[1] != n_columns:
             raise InvalidData(
@@ -99,11 +105,11 @@ class Given:
         """The numbers to predict."""
         return as_real_targets(self.y, n)
 
-    def class_factors(
-        self, class_weight: Any, classes: np.ndarray, codes: np.ndarray, weight: np.ndarray
-    ) -> np.ndarray:
-        """Factors on C by class."""
-        return class_weights(class_weight, classes, codes, weight)
+
+def _some(names: Any) -> str:
+    """The first few of many names."""
+    shown = [repr(str(name)) for name in names[:5]]
+    return ", ".join(shown) + ", ..." * (len(names) > 5)
 
 
 def tanh_kernel(gamma: float, coef0: float) -> Callable:
@@ -126,15 +132,18 @@ def kernel_space(
     else:
         own = as_kernel(kernel, gamma, degree, coef0)
     own = own.resolved(X)
-    own.check_rows(X)
-    rows = own.prepared(X, np.float64)
     try:
+        own.check_rows(X)
+        rows = own.prepared(X, np.float64)
         tested = check_definite(own, rows, np.random.default_rng(0))
     except InvalidData as error:
         raise NoBound(str(error)) from error
     caveat = ""
     if tested < rows.n:
-        caveat = f"; true if the kernel is positive definite, tested on {tested} rows"
+        caveat = (
+            f"This holds if the kernel is positive definite, which was tested on {tested} of "
+            f"{rows.n} rows."
+        )
     return KernelSpace(own, rows), caveat
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -9,12 +10,18 @@ import numpy as np
 
 from taut.certification.ascent import Ascent
 from taut.certification.dual_points import dual_bound, feasible, primal_bound
+from taut.certification.interior_point import InteriorPoint, is_affordable
 from taut.certification.losses import Losses
-from taut.certification.report import MachineBounds
+from taut.certification.report import MachineBounds, NoBound
 from taut.certification.spaces import KernelSpace, LinearSpace, Point
 from taut.compiled.jit import clock
+from taut.errors import InvalidData
 from taut.problem import Bound, Problem
+from taut.result import THE_OBJECTIVE
 from taut.solving import solve
+
+_FEW_PASSES = 20  # of dual ascent, before an interior point is tried
+_MOST_STEPS = 100  # of an interior point: more of them mean that rounding stands in its way
 
 
 class Effort(NamedTuple):
@@ -37,15 +44,51 @@ class Machine(Protocol):
 
 
 def _report(
-    machine: Any, primal: Bound, best: float, dual: Bound, scale: float, note: str
+    machine: Any,
+    primal: Bound,
+    best: float,
+    dual: Bound,
+    note: str,
+    *,
+    scale: float = 1.0,
+    caveat: str = "",
 ) -> MachineBounds:
     """Bounds in the units of the model's own objective, which is never negative."""
-    lower = max(dual.value - dual.rounding - primal.rounding, 0.0)
+    lower = max(dual.value - dual.rounding, 0.0)
+    if not lower <= primal.value + primal.rounding:
+        raise NoBound(
+            f"what should be a lower bound of {machine.name}, {scale * lower:g}, is above its "
+            f"objective, {scale * primal.value:g}: its kernel is not positive definite on these "
+            "data"
+        )
     best = min(best, primal.value)
     return MachineBounds(
         machine.name, machine.losses.target.size, scale * primal.value, scale * best,
-        scale * lower, note,
+        scale * lower, note, caveat, scale * primal.rounding,
     )  # fmt: skip
+
+
+def _check_finite(name: str, *values: Any) -> None:
+    """Refuse a model that has diverged."""
+    if not all(np.isfinite(value).all() for value in values):
+        raise NoBound(f"{name} has weights or a bias that are infinite or NaN: its training failed")
+
+
+def _primal(machine: Any, point: Point, bias: float) -> Bound:
+    """The objective of a model."""
+    primal = primal_bound(machine.losses, point, bias)
+    if not math.isfinite(primal.value + primal.rounding):
+        raise NoBound(f"the objective of {machine.name} is too large a number to compute with")
+    return primal
+
+
+def _unsharp(gap: float) -> str:
+    """A note on a bound that was given up on."""
+    return f"; not sharp, {gap:.2g} of the gap may be the bound's"
+
+
+def _passes(number: int) -> str:
+    return f"{number} pass{'es' * (number > 1)}"
 
 
 @dataclass(frozen=True)
@@ -61,7 +104,7 @@ class KernelMachine:
         f = sum_i coefficients_i k(x_i, .).
     bias : float
     caveat : str
-        What the bound depends on.
+        What the bound depends on, as a sentence.
     """
 
     name: str
@@ -73,17 +116,17 @@ class KernelMachine:
 
     def bounds(self, effort: Effort) -> MachineBounds:
         """By the model's own coefficients, made feasible."""
+        _check_finite(self.name, self.coefficients, self.bias)
         beta = feasible(self.coefficients, self.losses, True)
         own, point = self.space.of_coefficients(self.coefficients, beta)
-        primal = primal_bound(self.losses, own, self.bias)
+        primal = _primal(self, own, self.bias)
         best = primal_bound(self.losses, own, self.losses.best_bias(own.scores))
         dual, factor = dual_bound(self.losses, point, beta, True)
         note = "own dual coefficients"
         moved = float(np.abs(factor * beta - self.coefficients).sum())
         if moved > 1e-6 * float(np.abs(self.coefficients).sum()):
             note += ", made feasible"
-        note += self.caveat
-        return _report(self, primal, best.value, dual, 1.0, note)
+        return _report(self, primal, best.value, dual, note, caveat=self.caveat)
 
 
 @dataclass(frozen=True)
@@ -113,23 +156,28 @@ class LinearMachine:
     scale: float = 1.0
 
     def bounds(self, effort: Effort) -> MachineBounds:
-        """By the slopes of the losses at w, and by dual coordinate ascent from there."""
+        """By the slopes of the losses at w; dual ascent from there; an interior point."""
+        _check_finite(self.name, self.weights, self.bias)
         constant = self.space.constant
+        if self.bias != 0.0 and not self.free and constant == 0.0:
+            raise InvalidData(
+                f"{self.name} has the intercept {self.bias:g} and is said to be without "
+                "(fit_intercept=False, or bias -1 in a file): give the model as it was trained"
+            )
         tail = self.bias / constant if constant else 0.0
         own = self.space.of_weights(self.weights, tail)
         bias = self.bias if self.free else 0.0
-        primal = primal_bound(self.losses, own, bias)
+        primal = _primal(self, own, bias)
         search = _Search(self, primal.value)
         if self.free:
             bias = search.best_bias(own)
         search.look(self.losses.multipliers(own.scores + bias))
         note = "slopes of the losses at w"
         if search.gap > effort.tol:
-            passes = search.ascend(effort, bias)
-            note = f"dual ascent, {passes} pass{'es' * (passes > 1)}"
+            note = search.sharpen(effort, bias)
             if search.gap > effort.tol:
-                note += f"; not sharp, {search.gap:.2g} of the gap may be the bound's"
-        return _report(self, primal, search.best, search.dual, self.scale, note)
+                note += _unsharp(search.gap)
+        return _report(self, primal, search.best, search.dual, note, scale=self.scale)
 
 
 class _Search:
@@ -175,21 +223,45 @@ class _Search:
         else:
             self.best = min(self.best, primal_bound(losses, point, 0.0).value)
 
-    def ascend(self, effort: Effort, bias: float) -> int:
-        """Passes until the bound is sharp; how many there were."""
+    def sharpen(self, effort: Effort, bias: float) -> str:
+        """Work on the dual variables until the bound is sharp; what was done."""
+        end = math.inf if effort.time_limit is None else clock() + effort.time_limit
+        space, most = self.machine.space, effort.max_iter
+        affordable = is_affordable(space)
+        if affordable:  # about as many as take as long as the steps
+            most = min(most, max(space.X.shape[1], _FEW_PASSES))
+        passes = self._ascend(effort.tol, most, end, bias)
+        note = f"dual ascent, {_passes(passes)}"
+        steps = effort.max_iter - passes
+        if affordable and steps > 0 and self.gap > effort.tol and clock() < end:
+            steps = self._from_within(effort.tol, min(steps, _MOST_STEPS), end)
+            note = f"interior point, {steps} step{'s' * (steps > 1)}"
+        return note
+
+    def _ascend(self, tol: float, most: int, end: float, bias: float) -> int:
+        """Passes of dual ascent; how many there were."""
         machine = self.machine
         rng = np.random.default_rng(0)
         ascent = Ascent(machine.space, machine.losses, machine.free, self.beta, bias, rng)
-        begun, passes, step = clock(), 0, 1
-        while passes < effort.max_iter and self.gap > effort.tol:
-            step = min(step, effort.max_iter - passes)
+        passes, step = 0, 1
+        while passes < most and self.gap > tol and (passes == 0 or clock() < end):
+            step = min(step, most - passes)
             ascent.go(step)
             passes += step
             self.look(ascent.beta)
-            if effort.time_limit is not None and clock() - begun > effort.time_limit:
-                break
             step = 1 + passes // 2
         return passes
+
+    def _from_within(self, tol: float, most: int, end: float) -> int:
+        """Steps of an interior point; how many there were."""
+        machine = self.machine
+        point = InteriorPoint(machine.space, machine.losses, machine.free)
+        steps, goes_on = 0, True
+        while goes_on and steps < most and self.gap > tol and (steps == 0 or clock() < end):
+            goes_on = point.step()
+            steps += 1
+            self.look(point.beta)
+        return steps
 
 
 @dataclass(frozen=True)
@@ -209,15 +281,24 @@ class ProblemMachine:
 
     def bounds(self, effort: Effort) -> MachineBounds:
         """By a solve to the tolerance that is asked for."""
-        primal = self.problem.primal(self.w)
+        problem = self.problem
+        if not problem.repeatable:
+            raise NoBound("these data can be read only once, and a bound takes several readings")
+        _check_finite(self.name, self.w)
+        primal = problem.primal_bound(problem.scaled(self.w))
         result = solve(
-            self.problem, tol=effort.tol, max_iter=effort.max_iter, time_limit=effort.time_limit,
+            problem, tol=effort.tol, max_iter=effort.max_iter, time_limit=effort.time_limit,
             random_state=0, keep_state=False,
         )  # fmt: skip
         found = result.certificate
-        note = f"solved anew, {found.passes} pass{'es' * (found.passes > 1)}"
+        if not (found.exact and math.isfinite(found.dual)):
+            raise NoBound(f"a solve of its problem found none: {found.message}")
+        note = f"solved anew, {_passes(found.passes)}"
         if found.relative_gap > effort.tol:
-            note += f"; not sharp, {found.relative_gap:.2g} of the gap may be the bound's"
-        best = min(primal, found.primal)
+            note += _unsharp(found.relative_gap)
+        best = min(primal.value, found.primal)
         dual = max(found.dual - found.rounding, 0.0)
-        return MachineBounds(self.name, self.problem.n_blocks, primal, best, dual, note)
+        caveat = "" if found.of == THE_OBJECTIVE else f"The bounds are those of {found.of}."
+        return MachineBounds(
+            self.name, problem.n_blocks, primal.value, best, dual, note, caveat, primal.rounding
+        )

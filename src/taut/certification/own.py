@@ -1,112 +1,152 @@
-"""Readers of taut's own estimators."""
+"""Readers of taut's own estimators.
+
+The certificate that a model carries is not read. It is that of the data, weights and parameters of
+its fit, and nothing shows whether these are what is given here: without the rows whose hinges are
+zero, for example, the primal value stays the same and the optimum falls. The bound is sought anew,
+for the problem that the model's parameters make of the data: as for any linear model where rows
+have one score, else by a solve.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from taut.certification import linear_models
 from taut.certification.given import Given, Reading
-from taut.certification.machine import Effort, ProblemMachine
-from taut.certification.report import MachineBounds, NoBound
+from taut.certification.linear_models import in_words
+from taut.certification.losses import Losses, hinges, insensitive
+from taut.certification.machine import LinearMachine, ProblemMachine
+from taut.certification.report import NoBound
+from taut.certification.spaces import LinearSpace
+from taut.data.source import Source
+from taut.errors import InvalidData
 from taut.problem import Problem
-from taut.result import Certificate
 
-_SAME = 1e-9  # relative difference of two values of one objective
-
-
-@dataclass(frozen=True)
-class OwnMachine(ProblemMachine):
-    """A problem with a certificate, which holds for these data if its primal value is theirs."""
-
-    certificate: Certificate
-
-    def bounds(self, effort: Effort) -> MachineBounds:
-        """By the certificate, or by a solve where it is that of other data, or an estimate."""
-        own = self.certificate
-        primal = self.problem.primal(self.w)
-        same = abs(primal - own.primal) <= _SAME * max(primal, own.primal) + own.rounding
-        if not (same and own.exact and np.isfinite(own.dual)):
-            return super().bounds(effort)
-        dual = max(own.dual - own.rounding, 0.0)
-        note = "its certificate, whose primal value is that of these data"
-        return MachineBounds(self.name, self.problem.n_blocks, primal, primal, dual, note)
+_SAME = 1e-6  # relative difference of the numbers of a model that rounding may explain
+_ADVICE = "give X, y and what else fit was given, and a model as fit left it"
 
 
-def _is_plain(model: Any) -> bool:
-    """Whether weights have no prior and no signs."""
-    free = model.nonneg is False or not np.any(model.nonneg)
-    return model.prior_mean is None and model.prior_precision is None and free
+class _Found(NamedTuple):
+    """A problem, a model's point of it, and whether it has neither a prior nor signs."""
 
-
-def _linear(model: Any, given: Given) -> tuple[Any, ...]:
-    """X, weights of rows, of columns, and the constant column."""
-    X = given.matrix(int(model.n_features_in_))
-    constant = float(model.intercept_scaling) if model.fit_intercept else 0.0
-    bias = float(np.ravel(model.intercept_)[0])
-    return X, given.weights(X.shape[0]), np.atleast_2d(model.coef_), bias, constant
-
-
-def read_binary(model: Any, given: Given) -> Reading:
-    """BinarySVM: as any linear model with a hinge, unless it has a prior or margins."""
-    check_is_fitted(model)
-    if not _is_plain(model) or given.fit_params:
-        return read_estimator(model, given)
-    given.only_data(type(model).__name__)
-    X, weight, W, bias, constant = _linear(model, given)
-    codes = given.codes(model.classes_, X.shape[0])
-    factors = given.class_factors(model.class_weight, model.classes_, codes, weight)
-    machines = linear_models.one_vs_rest(
-        X, [str(label) for label in model.classes_.tolist()], codes, model.C * weight, factors, W,
-        np.array([bias]), constant=constant, squared=False,
-    )  # fmt: skip
-    return Reading(type(model).__name__, linear_models.in_words("hinge", False, False), machines)
-
-
-def read_regression(model: Any, given: Given) -> Reading:
-    """RegressionSVM: as any linear model with its loss, unless it has a prior."""
-    check_is_fitted(model)
-    if not _is_plain(model) or given.fit_params:
-        return read_estimator(model, given)
-    given.only_data(type(model).__name__)
-    X, weight, W, bias, constant = _linear(model, given)
-    machines = linear_models.regression(
-        X, given.targets(X.shape[0]), float(model.epsilon), model.C * weight, W[0], bias,
-        constant=constant, squared=False,
-    )  # fmt: skip
-    words = linear_models.in_words("insensitive", False, False)
-    return Reading(type(model).__name__, words, machines)
+    problem: Problem
+    w: np.ndarray
+    plain: bool
 
 
 def read_estimator(model: Any, given: Given) -> Reading:
     """Any estimator with a convex objective, by the problem that it makes of the data."""
+    return _to_solve(model, _problem_of(model, given))
+
+
+def _to_solve(model: Any, found: _Found) -> Reading:
+    objective = "1/2 |w|^2" if found.plain else "regulariser of w, with its prior and signs,"
+    objective += " + sum_i C_i max_y [loss_i(y) - score_i(y_i) + score_i(y)]"
+    return Reading(type(model).__name__, objective, [ProblemMachine("all", found.problem, found.w)])
+
+
+def _read_rows(model: Any, given: Given, loss: str, losses_of: Callable[[Any], Losses]) -> Reading:
+    """An estimator whose rows have one score, by its losses where it is linear in the columns."""
+    found = _problem_of(model, given)
+    problem: Any = found.problem
+    linear = found.plain and problem.comes_as == "whole" and problem.space is None
+    if not linear or problem.y.ndim > 1:  # beside margins
+        return _to_solve(model, found)
+    space = LinearSpace(given.matrix(int(model.n_features_in_)), model._bias)
+    bias, weights = float(model.intercept_[0]), np.ravel(model.coef_)
+    machine = LinearMachine("all", space, losses_of(problem), weights, bias)
+    return Reading(type(model).__name__, in_words(loss, False, False), [machine])
+
+
+def read_binary(model: Any, given: Given) -> Reading:
+    """BinarySVM: a hinge of each row."""
+    return _read_rows(
+        model, given, "hinge", lambda problem: hinges(problem.y, problem.block_weight)
+    )
+
+
+def read_regression(model: Any, given: Given) -> Reading:
+    """RegressionSVM: an epsilon-insensitive loss of each row."""
+    return _read_rows(
+        model, given, "insensitive",
+        lambda problem: insensitive(problem.y, problem.structure.epsilon, problem.block_weight),
+    )  # fmt: skip
+
+
+def _problem_of(model: Any, given: Given) -> _Found:
+    """The problem that fit would solve, if the model can be its outcome."""
     check_is_fitted(model)
+    given.only_data(type(model).__name__, of_taut=True)
+    w = model._form.point(model)
+    problem, refitted = _as_if_fitted(model, given, w)
+    _compare(vars(model), vars(refitted))
+    prior = problem.data.prior
+    return _Found(problem, w, prior.trivial and not prior.mean.any())
+
+
+def _as_if_fitted(model: Any, given: Given, w: np.ndarray) -> tuple[Problem, Any]:
+    """The problem that `fit` makes of the data, and the model that it leaves if it ends at w."""
+    # A model that has coefficients keeps its kernel with gamma as a number.
+    settings = {
+        "kernel": getattr(model, "kernel_", "linear"), "checkpoint": None, "callbacks": (),
+        "random_state": 0,
+    }  # fmt: skip
+    if "calibrate" in model.get_params(deep=False):
+        settings["calibrate"] = None
+    other = model._copy(**settings)
+    problems: list[Problem] = []
+
+    def end_at_once(problem: Problem, options: dict[str, Any]) -> tuple[np.ndarray, dict[str, Any]]:
+        if problem.n_features != len(w):
+            raise InvalidData(
+                f"fit would look for {problem.n_features} numbers on these data, the model has "
+                f"{len(w)}: there are other rows, columns or classes than in its training; "
+                f"{_ADVICE}"
+            )
+        problems.append(problem)
+        return w, {"certificate_": model.certificate_}
+
+    other._solve, other._keep = end_at_once, other._take
     params = dict(given.fit_params)
     if given.sample_weight is not None:
         params["sample_weight"] = given.sample_weight
-    machine = OwnMachine(
-        "all", _problem(model, given, params), model._joint_weights(), model.certificate_
-    )
-    of = model.certificate_.of
-    return Reading(type(model).__name__, of, [machine])
+    if not isinstance(given.X, Source):
+        params["y"] = given.y
+    elif given.y is not None:
+        params["y"] = given.y  # which `fit` refuses beside a source
+    other.fit(given.X, **params)
+    return problems[0], other
 
 
-def _problem(model: Any, given: Given, params: dict[str, Any]) -> Problem:
-    """What the estimator minimises on these data, as one pass over them leaves it."""
-    quiet = {
-        "callbacks": (), "checkpoint": None, "verbose": 0, "warm_start": False, "max_iter": 1,
-        "solver": "auto",
-    }  # fmt: skip
-    if "calibrate" in model.get_params(deep=False):
-        quiet["calibrate"] = None
-    other = model._copy(**quiet)
-    other._keeps_end = True
-    other.fit(given.X, given.y, **params)
-    return other._end.problem
+def _compare(own: dict[str, Any], refitted: dict[str, Any]) -> None:
+    """Refuse a model whose attributes are others than a fit to the data leaves with the same w."""
+    for name, value in refitted.items():
+        if not name.endswith("_") or name == "certificate_" or name not in own:
+            continue
+        if not _equal(own[name], value):
+            raise InvalidData(
+                f"{name} of the model is not what fit leaves with these data and parameters: "
+                f"{_ADVICE}"
+            )
+
+
+def _equal(own: Any, other: Any) -> bool:
+    """Whether two attributes are the same; numbers but for rounding."""
+    if sp.issparse(own) or sp.issparse(other):
+        return own.shape == other.shape and not (own != other).sum()
+    if not isinstance(own, np.ndarray):
+        return repr(own) == repr(other)
+    other = np.asarray(other)
+    if own.shape != other.shape:
+        return False
+    if own.dtype.kind == other.dtype.kind == "f":
+        size = np.abs(own[np.isfinite(own)]).max(initial=0.0)
+        return bool(np.allclose(own, other, rtol=_SAME, atol=_SAME * size, equal_nan=True))
+    return own.tolist() == other.tolist()
 
 
 def refuse_latent(model: Any, given: Given) -> Reading:

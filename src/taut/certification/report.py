@@ -6,7 +6,9 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from taut.result import relative
+from taut.result import relative, rounded_up
+
+_TIMES = 10.0  # share of the optimum from which it is told as a factor
 
 
 class NoBound(Exception):
@@ -29,10 +31,14 @@ class MachineBounds:
         The smallest objective that is known: with the best bias for the model's weights, or of
         weights that were found while the bound was sought.
     dual : float
-        A lower bound of the optimum. What rounding may have done to it and to `primal` is
-        subtracted, so that it is true.
+        A lower bound of the optimum. What rounding may have done to it is subtracted, so that it
+        is true.
     note : str
         Where the bound comes from.
+    caveat : str
+        What it depends on, as a sentence; "" where it holds as it is.
+    rounding : float
+        How far rounding may have moved `primal`, at most. It is part of the gap.
     """
 
     name: str
@@ -41,16 +47,18 @@ class MachineBounds:
     best_primal: float
     dual: float
     note: str = ""
+    caveat: str = ""
+    rounding: float = 0.0
 
     @property
     def gap(self) -> float:
-        """primal - dual."""
-        return max(self.primal - self.dual, 0.0)
+        """primal - dual, and what rounding may hide of it."""
+        return max(self.primal - self.dual, 0.0) + self.rounding
 
     @property
     def relative_gap(self) -> float:
         """gap / primal, and 0 for a machine whose objective is 0."""
-        return relative(self.primal, self.dual)
+        return relative(self.primal, self.dual, self.rounding)
 
 
 @dataclass(frozen=True, repr=False)
@@ -102,6 +110,11 @@ class Certification:
         """The summed lower bounds; minus infinity where there is none."""
         return -math.inf if self.reason else self._sum("dual")
 
+    @property
+    def rounding(self) -> float:
+        """The summed rounding of all machines."""
+        return self._sum("rounding")
+
     def _sum(self, name: str) -> float:
         if not self.machines:
             return math.nan
@@ -109,19 +122,25 @@ class Certification:
 
     @property
     def gap(self) -> float:
-        """primal - dual, of all machines together."""
-        return math.inf if self.reason else max(self.primal - self.dual, 0.0)
+        """primal - dual and rounding, of all machines together."""
+        return math.inf if self.reason else max(self.primal - self.dual, 0.0) + self.rounding
 
     @property
     def relative_gap(self) -> float:
         """gap / primal, of all machines together."""
-        return math.inf if self.reason else relative(self.primal, self.dual)
+        return math.inf if self.reason else relative(self.primal, self.dual, self.rounding)
 
     @property
     def message(self) -> str:
         """What is proved, in words."""
         if self.reason:
             return f"No bound can be had because {self.reason}."
+        # Each sentence once, in the order of the machines.
+        caveats = dict.fromkeys(machine.caveat for machine in self.machines if machine.caveat)
+        return " ".join([self._distance(), *caveats])
+
+    def _distance(self) -> str:
+        """How far above the optimum the objective is."""
         if self.gap == 0.0:
             return "This model is at its optimum."
         if self.dual <= 0.0:
@@ -129,7 +148,13 @@ class Certification:
                 "The only lower bound so far is 0, which holds for every objective: nothing is "
                 "proved about this model."
             )
-        return f"This model is within {percent(self.gap / self.dual)} of its optimum{self._worst()}"
+        share = self.gap / self.dual
+        if share < _TIMES:
+            return f"This model is within {percent(share)} of its optimum{self._worst()}"
+        if not math.isfinite(share):
+            return "The lower bound is too near to 0 to prove anything about this model."
+        times = rounded_up(1.0 + share)
+        return f"The objective of this model is at most {times:g} times its optimum{self._worst()}"
 
     def _worst(self) -> str:
         if len(self.machines) == 1:
@@ -163,8 +188,9 @@ class Certification:
         rows = [_line(machine, machine.name, wide) for machine in self.machines]
         if len(rows) > 1:
             total = MachineBounds(
-                "total", sum(m.n for m in self.machines), self.primal, self.best_primal, self.dual
-            )
+                "total", sum(m.n for m in self.machines), self.primal, self.best_primal, self.dual,
+                rounding=self.rounding,
+            )  # fmt: skip
             rows.append(_line(total, "total", wide))
         header = (
             f"{'machine':<{wide}}{'rows':>11}{'primal':>14}{'best':>14}{'dual':>14}"
@@ -180,7 +206,6 @@ def _line(machine: MachineBounds, name: str, wide: int) -> str:
 
 
 def percent(share: float) -> str:
-    """A share as per cent with two figures, rounded up: rounded down it would be no bound."""
-    value = 100.0 * share
-    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
-    return f"{math.ceil(value / unit * (1.0 - 1e-12)) * unit:.2g} %"
+    """A positive share as per cent, rounded up."""
+    value = rounded_up(100.0 * share)
+    return f"{value:.2g} %" if value < 100.0 else f"{value:.0f} %"

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
 from taut.certification import kernel_models, linear_models
 from taut.certification.given import Given, Reading, kernel_space
 from taut.certification.report import NoBound
 from taut.data.arrays import Matrix
+from taut.data.labels import class_weights
 from taut.errors import InvalidData
 
+#: Whether "balanced" means the weights of rows, as in scikit-learn 1.7 and later, or their number.
+_COUNTS_WEIGHTS = "sample_weight" in signature(compute_class_weight).parameters
 _SGD_HINGES = {"hinge": False, "squared_hinge": True}
 _SGD_INSENSITIVE = {"epsilon_insensitive": False, "squared_epsilon_insensitive": True}
 
@@ -23,24 +28,29 @@ def _names(classes: np.ndarray) -> list[str]:
     return [str(label) for label in classes.tolist()]
 
 
+def _columns(model: Any) -> Any:
+    """The names of columns in the training, or None."""
+    return getattr(model, "feature_names_in_", None)
+
+
 def _rows_of_kernel_model(model: Any, given: Given) -> tuple[Matrix, np.ndarray]:
     """X and the weights of its rows."""
     check_is_fitted(model)
     given.only_data(type(model).__name__)
     n, columns = model.shape_fit_
-    X = given.matrix(int(columns), int(n))
+    X = given.matrix(int(columns), int(n), _columns(model))
     return X, given.weights(int(n))
 
 
 def _support(model: Any, X: Matrix, weight: np.ndarray) -> np.ndarray:
     """The rows of the support vectors, which must be what the model has kept of them."""
     own = np.asarray(model.support_)
-    # LIBSVM leaves out rows without weight, and then counts those that are left.
+    # LIBSVM leaves out rows without weight, and then counts those that are left; oneDAL does not.
     counted = np.flatnonzero(weight > 0.0)
-    candidates = [own] if len(counted) == len(weight) else [own, counted[own]]
+    candidates = [counted[own], own] if own.max(initial=0) < len(counted) else [own]
     vectors = model.support_vectors_
     if vectors.shape[0] == 0 or vectors.shape[1] != X.shape[1]:  # a matrix was given, or a function
-        return candidates[-1]
+        return candidates[0]
     for rows in candidates:
         differing = _differing(X[rows], vectors)
         if differing is None:
@@ -99,7 +109,7 @@ def _rows_of_linear_model(model: Any, given: Given) -> tuple[Matrix, np.ndarray]
     """X and the weights of its rows; there is no way to tell whether they are those of training."""
     check_is_fitted(model)
     given.only_data(type(model).__name__)
-    X = given.matrix(int(np.atleast_2d(model.coef_).shape[1]))
+    X = given.matrix(int(np.atleast_2d(model.coef_).shape[1]), names=_columns(model))
     return X, given.weights(X.shape[0])
 
 
@@ -120,7 +130,8 @@ def read_linear_svc(model: Any, given: Given) -> Reading:
     """LinearSVC: a machine for each class against the rest, or one of all classes."""
     X, weight = _rows_of_linear_model(model, given)
     codes = given.codes(model.classes_, X.shape[0])
-    factors = given.class_factors(model.class_weight, model.classes_, codes, weight)
+    counts = weight if _COUNTS_WEIGHTS else np.ones(len(codes))
+    factors = class_weights(model.class_weight, model.classes_, codes, counts)
     constant = float(model.intercept_scaling) if model.fit_intercept else 0.0
     W, biases = _weights(model, np.atleast_2d(model.coef_).shape[0])
     name = type(model).__name__
@@ -182,7 +193,7 @@ def read_sgd_classifier(model: Any, given: Given) -> Reading:
     X, weight = _rows_of_linear_model(model, given)
     squared, options = _of_sgd(model, _SGD_HINGES)
     codes = given.codes(model.classes_, X.shape[0])
-    factors = given.class_factors(model.class_weight, model.classes_, codes, np.ones(len(codes)))
+    factors = class_weights(model.class_weight, model.classes_, codes, np.ones(len(codes)))
     W, biases = _weights(model, np.atleast_2d(model.coef_).shape[0])
     machines = linear_models.one_vs_rest(
         X, _names(model.classes_), codes, weight / (model.alpha * len(codes)), factors, W, biases,

@@ -13,6 +13,7 @@ import numpy as np
 
 from taut.data.arrays import Matrix
 from taut.kernels import Kernel, KernelRows
+from taut.problem import rounding_of
 
 _ROOM = 64_000_000  # bytes of a block of a kernel matrix
 
@@ -97,6 +98,10 @@ class KernelSpace(Space):
         self.kernel = kernel
         self.rows = rows
         self.n = rows.n
+        # As the size of a term whose rounding is the error of a value; where that is not known,
+        # values count as rounded like all numbers.
+        error = rows.error if np.isfinite(rows.error) else 0.0
+        self._error = error / rounding_of(1.0, self.n)
 
     def take(self, rows: np.ndarray) -> KernelSpace:
         """Some of the rows alone."""
@@ -115,7 +120,7 @@ class KernelSpace(Space):
             self.rows.block(some, self.rows, support, block)
             scores[some] = block @ own
             np.abs(block, out=block)
-            spread[some] = block @ sizes
+            spread[some] = block @ sizes + self._error * sizes.sum(axis=0)
         return [
             Point(float(b @ s), float(np.abs(b) @ z), s, z)
             for b, s, z in zip(betas, scores.T, spread.T, strict=True)

@@ -19,6 +19,7 @@ from taut.certification.given import Given, Reading, kernel_space
 from taut.certification.report import NoBound
 from taut.checks import as_path, check_number
 from taut.data.arrays import Matrix
+from taut.data.labels import class_weights
 from taut.errors import InvalidData, InvalidFile
 
 _KERNELS = ("linear", "polynomial", "rbf", "sigmoid", "precomputed")
@@ -102,7 +103,7 @@ def _weights(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Class numbers and weights of rows, and factors of classes."""
     codes, weight = given.codes(classes, n), given.weights(n)
-    return codes, weight, given.class_factors(given.class_weight, classes, codes, weight)
+    return codes, weight, class_weights(given.class_weight, classes, codes, weight)
 
 
 def _read_libsvm(path: Path, lines: list[str], given: Given) -> Reading:
@@ -140,7 +141,13 @@ def _read_libsvm(path: Path, lines: list[str], given: Given) -> Reading:
         return Reading(path.name, kernel_models.INSENSITIVE, machines)
     classes = _classes(header["label"])
     codes, weight, factors = _weights(given, classes, n)
-    of_support = np.repeat(np.arange(len(classes)), [int(x) for x in header["nr_sv"]])
+    numbers_of = [int(x) for x in header["nr_sv"]]
+    of_support = np.repeat(np.arange(len(classes)), numbers_of)
+    if len(of_support) != len(split):
+        raise InvalidFile(
+            f"{path} has {len(split)} support vectors and {sum(numbers_of)} by class: it is "
+            "damaged or cut short, write it again"
+        )
     machines = kernel_models.one_vs_one(
         space, caveat, [str(label) for label in classes], codes, C * weight * factors[codes],
         _find(X, pairs, codes, of_support, kernel), coefficients, -rho,
@@ -161,7 +168,13 @@ def _find(
     Files have eight digits of a number: rows are compared by these.
     """
     if kernel == "precomputed":
-        return np.array([int(float(words[0][1])) - 1 for words in pairs])
+        numbers = np.array([int(float(words[0][1])) for words in pairs], dtype=int)
+        if len(np.unique(numbers)) < len(numbers) or not all(1 <= i <= len(codes) for i in numbers):
+            raise InvalidData(
+                f"the file names rows of a matrix twice, or beyond the {len(codes)} of X: give X "
+                "and y of the training"
+            )
+        return numbers - 1
     rows = sp.csr_array(X)
     rounded = [float(f"{value:.8g}") for value in rows.data.tolist()]
     columns, starts = rows.indices.tolist(), rows.indptr.tolist()
@@ -195,10 +208,13 @@ def _read_liblinear(path: Path, lines: list[str], given: Given) -> Reading:
     constant = max(bias, 0.0)  # -1 is none
     W = np.array([[float(x) for x in row.split()] for row in rows]).T
     # A constant column of 0 has weights, which count for nothing.
-    if W.shape[1] != columns + (bias >= 0.0) or not np.isfinite(W).all():
+    labels = [] if solver.loss == "insensitive" else header["label"]
+    one = len(labels) == 2 and solver.loss != "crammer_singer"
+    expected = (1 if one else max(len(labels), 1), columns + (bias >= 0.0))
+    if W.shape != expected or not np.isfinite(W).all():
         raise InvalidFile(
-            f"{path} has {W.shape[1]} rows of weights, expected {columns + (bias >= 0.0)} of "
-            "finite numbers: it is damaged or cut short, write it again"
+            f"{path} has weights of shape {W.T.shape}, expected {expected[::-1]} finite numbers: "
+            "it is damaged or cut short, write it again"
         )
     tails = W[:, columns] if constant else np.zeros(len(W))
     W = np.ascontiguousarray(W[:, :columns])
@@ -212,7 +228,7 @@ def _read_liblinear(path: Path, lines: list[str], given: Given) -> Reading:
         )  # fmt: skip
         words = linear_models.in_words(solver.loss, solver.squared, False)
         return Reading(path.name, words, machines)
-    classes = _classes(header["label"])
+    classes = _classes(labels)
     codes, weight, factors = _weights(given, classes, n)
     names = [str(label) for label in classes]
     if solver.loss == "crammer_singer":
