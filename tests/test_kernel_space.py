@@ -11,7 +11,17 @@ from cases import long_if
 from taut import Problem, Regularizer, Status, solve
 from taut.engines import paired, working
 from taut.errors import CacheOverflow, InvalidData, InvalidFile
-from taut.kernels import RBF, Function, Intersection, Linear, Polynomial, VonMises
+from taut.kernels import (
+    RBF,
+    Chi2,
+    Function,
+    Intersection,
+    Laplacian,
+    Linear,
+    Polynomial,
+    Precomputed,
+    VonMises,
+)
 from taut.kernels.base import EVERY
 from taut.solvers import DualCoordinate, FrankWolfe
 from taut.spaces.kernel import through_kernel
@@ -80,11 +90,36 @@ def test_certificates_are_those_of_the_coefficients(kernel, whole):
     assert dual >= result.certificate.dual - 1e-4 * primal
 
 
-@pytest.mark.parametrize("kernel", [RBF(0.5), Linear() + RBF(2.0), Function(lambda A, B: A @ B.T)])
+@pytest.mark.filterwarnings("ignore::taut.errors.CacheOverflow")
+@pytest.mark.parametrize(
+    ("name", "cache"), [("scalar with a bias", 4000), ("multiclass", 4000), ("chain", 30_000)]
+)
+def test_a_small_cache_changes_nothing_but_the_time(name, cache):
+    problem = kernelised(name, RBF(0.3), whole=0, cache=cache)
+    features = problem.data.blocks.features
+    assert features.cache.gram.nbytes + 4 * features.matrix.most**2 <= cache
+    small = solve(problem, tol=1e-5, random_state=0, max_iter=5000).certificate
+    large = solve(kernelised(name, RBF(0.3)), tol=1e-5, random_state=0).certificate
+    assert small.status is Status.CONVERGED
+    assert_allclose(small.primal, large.primal, rtol=2e-5)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        RBF(0.5), Linear(), Linear() + RBF(2.0), 0.5 * Laplacian(0.3), Polynomial(2, 0.5, 1.0),
+        Intersection(), Chi2(0.7), VonMises(2.0), RBF(0.3) * Intersection(), Precomputed(),
+        Function(lambda A, B: A @ B.T),
+    ],
+    ids=lambda kernel: type(kernel).__name__,
+)  # fmt: skip
 def test_the_optimum_is_that_of_a_quadratic_program(kernel):
-    problem = kernelised("scalar with a bias", kernel, C=2.0)
-    found = solve(problem, tol=1e-6, random_state=0).certificate
-    K = kernel(X) + 1.5**2
+    structure, rows = CASES["scalar with a bias"][0], np.abs(X)
+    if isinstance(kernel, Precomputed):
+        rows = RBF(0.5)(rows)
+    problem = Problem(structure, rows, SIGNS, C=2.0, space=through_kernel(kernel))
+    found = solve(problem, tol=1e-6, random_state=0, max_iter=3000).certificate
+    K = kernel(rows) + 1.5**2
     L = np.linalg.cholesky(K + 1e-10 * np.eye(60))
     psi, losses = reference.binary_blocks(L, SIGNS)
     optimum = reference.solve_qp(psi, losses, np.full(60, 2.0))[0]
