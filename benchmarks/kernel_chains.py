@@ -118,7 +118,7 @@ def plot(rows, path):
         for place, value in zip(places + offset, values, strict=True):
             axes.text(value + 0.3, place, f"{value:.1f}", va="center", fontsize=8)
     axes.set_yticks(places, [r["family"] for r in rows])
-    axes.set_xlabel("wrong letters (%)")
+    axes.set(xlabel="wrong letters (%)", xlim=(0.0, 30.0))
     axes.legend(frameon=False, fontsize=8, loc="lower right")
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)

@@ -27,7 +27,7 @@ from taut.metrics import ndcg
 from timing import in_turns, markdown, write_json
 
 WIDTHS = (0.003, 0.01, 0.03, 0.1)
-SMALL, LARGE = (0.001, 0.01, 0.1, 1.0, 10.0), (0.1, 1.0, 10.0)
+SMALL, LARGE = (0.0001, 0.001, 0.01, 0.1, 1.0, 10.0), (0.1, 1.0, 10.0)
 
 
 def ranker(**fixed):
@@ -41,7 +41,7 @@ MACHINES = {
     "linear, NDCG": (ranker(loss="ndcg"), {"C": LARGE}),
     "RBF, pairs": (ranker(kernel="rbf"), {"C": SMALL, "gamma": WIDTHS}),
     "RBF, NDCG": (ranker(kernel="rbf", loss="ndcg"), {"C": LARGE, "gamma": WIDTHS}),
-    "SVR, RBF": (SVR, {"C": LARGE, "gamma": WIDTHS, "epsilon": (0.1, 0.3)}),
+    "SVR, RBF": (SVR, {"C": (0.01, *LARGE), "gamma": WIDTHS, "epsilon": (0.1, 0.3)}),
 }
 
 
