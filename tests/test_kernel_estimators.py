@@ -268,6 +268,16 @@ def test_functions_get_rows_as_they_were_given():
     assert isinstance(model.support_vectors_, np.ndarray)
 
 
+def test_changed_attributes_count(fitted):
+    model = copy.deepcopy(fitted("binary")[0])
+    before = model.decision_function(NEW)
+    model.intercept_ = model.intercept_ - 0.3
+    assert_allclose(model.decision_function(NEW), before - 0.3)
+    model.dual_coef_ *= 2.0
+    model.intercept_ *= 2.0
+    assert_allclose(model.decision_function(NEW), 2.0 * (before - 0.3))
+
+
 def test_a_model_without_support_predicts_zeros():
     model = taut.RegressionSVM(kernel="rbf", epsilon=100.0, random_state=0).fit(X, NUMBERS)
     assert model.support_vectors_.shape == (0, 3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -135,7 +136,6 @@ class KernelForm(Form):
             "dual_coef_": coefficients,
             "intercept_": point.intercept,
             "n_rows_": int(n_rows),
-            "_expansion": (coefficients, KernelExpansion(kernel, point)),
         }
         if point.vectors is not None:
             fitted["support_vectors_"] = point.vectors
@@ -160,11 +160,15 @@ class KernelForm(Form):
         return self.fitted(model, model.kernel_, point, model.n_rows_)
 
     def expansion(self, model: Any) -> KernelExpansion:
-        """The fitted attributes as what scores rows; rows are prepared once for each fit."""
-        coefficients, expansion = vars(model).get("_expansion", (None, None))
-        if coefficients is not model.dual_coef_:
+        """The fitted attributes as what scores rows; rows are prepared once for each fit.
+
+        Users may move the intercept, and change numbers in place: nothing of either is copied.
+        """
+        attributes = model.dual_coef_, model.intercept_
+        *known, expansion = vars(model).get("_expansion", (None, None, None))
+        if not all(map(operator.is_, attributes, known)):
             expansion = KernelExpansion(model.kernel_, self.support_point(model))
-            model._expansion = model.dual_coef_, expansion
+            model._expansion = *attributes, expansion
         return expansion
 
     def scores(self, model, X):
