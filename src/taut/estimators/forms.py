@@ -107,7 +107,8 @@ class KernelForm(Form):
         """Through the kernel that the parameters mean."""
         kernel = as_kernel(model.kernel, model.gamma, model.degree, model.coef0)
         model._check_kernel(kernel)
-        return through_kernel(kernel, cache=model.cache, n_jobs=model._threads())
+        settings = {} if model._works_on_rows() else {"whole": "cache"}
+        return through_kernel(kernel, cache=model.cache, n_jobs=model._threads(), **settings)
 
     def regularizer(self, model, coef_shape):
         """None: there are no weights to regularise one by one."""

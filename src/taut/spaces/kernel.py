@@ -378,7 +378,7 @@ def through_kernel(
     kernel: Kernel,
     dtype: Any = np.float32,
     cache: int | str = "500MB",
-    whole: int = _WHOLE,
+    whole: int | str = _WHOLE,
     n_jobs: int = 1,
 ) -> Callable[[Features], KernelFeatures]:
     """What turns the linear features of blocks into those of a kernel, for `taut.Problem`.
@@ -390,8 +390,9 @@ def through_kernel(
         Of the kernel matrix while passes run; bounds are computed in float64.
     cache : int or str, default="500MB"
         Bytes for rows of the matrix.
-    whole : int, default=1000
-        Rows up to which the whole matrix is computed at first.
+    whole : int or "cache", default=1000
+        Rows up to which the whole matrix is computed at first, as most solvers need it; "cache" for
+        as many as `cache` has room for.
     n_jobs : int, default=1
         Threads that compute rows.
 
@@ -408,6 +409,7 @@ def through_kernel(
     'CONVERGED'
     """
     nbytes = as_bytes(cache, "cache")
+    most = int(np.sqrt(nbytes / np.dtype(dtype).itemsize)) if whole == "cache" else int(whole)
 
     def features(linear: Features) -> KernelFeatures:
         linear = rows_alone(linear)
@@ -415,7 +417,7 @@ def through_kernel(
         own = kernel.resolved(X)
         own.check_rows(X)
         # A copy: bounds are made of rows computed afresh, whatever the caller does to X meanwhile.
-        return KernelFeatures(linear, own, X.copy(), dtype, nbytes, whole, n_jobs)
+        return KernelFeatures(linear, own, X.copy(), dtype, nbytes, most, n_jobs)
 
     return features
 
