@@ -81,7 +81,7 @@ class PythonData(WrittenFeatures, PlainAbilities):
 
     def _is_watched(self) -> bool:
         """Whether answers of oracles are a user's, and held against each other."""
-        return is_users(self.structure)
+        return is_users(self.structure) or ability(self.structure, "searches")
 
     def _lay_out(self) -> int:
         """The length of points."""
@@ -99,6 +99,8 @@ class PythonData(WrittenFeatures, PlainAbilities):
     unpad = pad
 
     comes_as = "whole"
+    #: Whether points mean the same in another process.
+    lasting = True
 
     def is_point(self, w: np.ndarray) -> bool:
         """Any vector is one."""

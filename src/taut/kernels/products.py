@@ -158,6 +158,11 @@ class Linear(ProductKernel):
     """
 
     definite = True
+    finite = True
+
+    def finite_map(self, x):
+        """The row itself."""
+        return np.ravel(x.toarray() if sp.issparse(x) else x).astype(np.float64, copy=False)
 
     def sides(self, X):
         """The rows themselves."""
