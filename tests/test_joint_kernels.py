@@ -108,6 +108,41 @@ def test_primal_of_any_point_is_that_of_the_formula(data):
     assert_allclose(problem.primal(w), primal(explicit, psi, losses, np.full(N, 0.7)), rtol=1e-9)
 
 
+@pytest.mark.parametrize("update", ["solve", "closed_form"])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_bounds_of_working_sets_follow_from_the_kernel_alone(kernel, update, data):
+    X, y = data
+    formula, ours = KERNELS[kernel]
+    problem = Problem(JointKernel(ours, labels=range(K), loss=cost), X, y, C=2.0)
+    solver = WorkingSet(batch=3, n_planes=2, update=update, check_every=2, patience=2)
+    state = solver.init(problem, np.random.default_rng(0))
+    for _ in range(4):
+        solver.pass_(problem, state, 1.0, lambda: True)
+    w = problem.weights(state.w)
+    pairs = [(pair.x, pair.label) for pair in w.pairs.values()]
+    b = np.asarray(w)[list(w.pairs)]
+    number = {x.tobytes(): i for i, x in enumerate(X)}
+    moved, loss = np.zeros((2, N)), 0.0
+    for coefficient, (x, label) in zip(b, pairs, strict=True):
+        i = number[x.tobytes()]
+        share = coefficient if label == y[i] else -coefficient  # of a, and its sum at the truth
+        assert share > -1e-12
+        moved[int(label == y[i]), i] += share
+        loss += share * cost(y[i], label)
+    assert_allclose(moved[0], moved[1], atol=1e-12)
+    assert moved[0].max() <= 2.0 + 1e-12
+    square = b @ values(formula, pairs) @ b
+    scores = np.array([[sum(c * formula(x, k, *p) for c, p in zip(b, pairs, strict=True))
+                        for k in range(K)] for x in X])  # fmt: skip
+    hinges = [
+        max(cost(y[i], k) + scores[i, k] - scores[i, y[i]] for k in range(K)) for i in range(N)
+    ]
+    primal = 0.5 * square + 2.0 * sum(hinges)
+    assert_allclose(problem.dual(state.loss_sum, state.w), loss - 0.5 * square, rtol=1e-9)
+    assert_allclose(problem.primal(w), primal, rtol=1e-9)
+    assert loss - 0.5 * square < primal
+
+
 # The finite map
 
 
