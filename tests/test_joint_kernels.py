@@ -5,6 +5,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from reference import primal, solve_qp
@@ -232,6 +233,18 @@ def test_written_features_take_all_that_weights_do(data, tmp_path):
     read = StructuredSVM(structure, solver="online_cache", random_state=0)
     read.fit(Stream([(list(X[:7]), list(y[:7])), (list(X[7:]), list(y[7:]))], kind="examples"))
     assert read.certificate_.status is Status.CONVERGED
+
+
+@pytest.mark.parametrize("explicit", [False, True])
+def test_sparse_rows_are_dense_ones(explicit, data):
+    X, y = data
+    structure = JointKernel(LINEAR, range(K), explicit=explicit)
+    ours, theirs = (
+        StructuredSVM(structure, tol=1e-8, random_state=0).fit(rows, y)
+        for rows in (sp.csr_array(X), X)
+    )
+    assert_allclose(ours.certificate_.primal, theirs.certificate_.primal, rtol=1e-8)
+    assert ours.predict(sp.csr_matrix(X)) == theirs.predict(X)
 
 
 def test_samples_of_labels(data):
