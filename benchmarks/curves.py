@@ -29,6 +29,11 @@ class Curve:
         points = zip(self.seconds, self.dual, self.primal, strict=True)
         return next((s for s, d, p in points if p - d <= gap * p), None)
 
+    def passes_to(self, gap: float) -> int | None:
+        """Passes to a relative gap; None if it was not reached."""
+        points = zip(self.passes, self.dual, self.primal, strict=True)
+        return next((n for n, d, p in points if p - d <= gap * p), None)
+
     def seconds_below(self, primal: float) -> float | None:
         """CPU seconds to a primal value; None if it was not reached."""
         points = zip(self.seconds, self.primal, strict=True)
@@ -60,7 +65,7 @@ def watch(
     would verify such a one. `tol` is what the solver is told to reach. We look at the first passes,
     at the last one, and at steps of the factor `growth` between.
     """
-    watched = _Watched(problem, solver, limit, gap, at, test, growth)
+    watched = _Watched(problem, solver, limit, gap, tol, at, test, growth)
     solve(problem, watched, tol=tol, max_iter=passes, callbacks=[watched.look], random_state=seed)
     return watched.curve
 
@@ -68,9 +73,9 @@ def watch(
 class _Watched:
     """A solver that shows its state and its reports, and that ends passes at the limit."""
 
-    def __init__(self, problem, solver, limit, gap, at, test, growth):
+    def __init__(self, problem, solver, limit, gap, tol, at, test, growth):
         self._problem, self._solver, self._at, self._test = problem, solver, at, test
-        self._limit, self._gap, self._growth = limit, gap, growth
+        self._limit, self._gap, self._tol, self._growth = limit, gap, tol, growth
         self._parts, self._next, self._average = 0, 1, None
         self._best = np.inf
         self._spent, self._began = 0.0, time.process_time()
@@ -100,7 +105,8 @@ class _Watched:
         self._parts += 1
         self._take_into_average(report, w)
         passes = record.iteration - (not report.event.over)
-        stop = report.event is PassEvent.SETTLED or self._spent >= self._limit
+        reached = record.exact and record.primal - record.dual <= self._tol * record.primal
+        stop = reached or report.event is PassEvent.SETTLED or self._spent >= self._limit
         if stop or self._parts >= self._next or (report.event.over and passes <= 2):
             self._next = max(self._parts + 1, int(self._growth * self._parts))
             self._note(record, passes)
@@ -123,9 +129,11 @@ class _Watched:
         return {"w": [w], "average": [average], "better": [w, average]}[self._at]
 
     def _note(self, record, passes):
-        found = [(self._problem.primal_at(v.astype(np.float64)), v) for v in self._candidates()]
+        found = [
+            (self._problem.primal_bound(v.astype(np.float64)).value, v) for v in self._candidates()
+        ]
         primal, v = min(found, key=lambda pair: pair[0])
-        self._best = min(self._best, primal)
+        self._best = min(self._best, primal, record.primal if record.exact else np.inf)
         self.curve.seconds.append(self._spent)
         self.curve.passes.append(passes)
         self.curve.dual.append(record.dual)

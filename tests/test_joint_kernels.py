@@ -5,20 +5,24 @@ from collections import Counter
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from reference import primal, solve_qp
-from taut import Problem, Status, StructuredSVM, solve
-from taut.errors import InvalidData, InvalidStructure, InvalidType
+from taut import Problem, Status, StructuredSVM, load, solve
+from taut.data import Stream
+from taut.errors import InvalidData, InvalidStructure, InvalidType, MemoryUsedUp, NotConverged
 from taut.kernels import (
     RBF,
     ClassSimilarity,
     Linear,
     PairFunction,
     PairProduct,
+    Precomputed,
     VonMisesLabels,
 )
 from taut.solvers import DualCoordinate, FrankWolfe, OneSlack, WorkingSet
+from taut.spaces.joint import PairTable
 from taut.spaces.kernel import through_kernel
 from taut.structures import JointKernel, Multiclass, SimilarClasses
 
@@ -105,6 +109,41 @@ def test_primal_of_any_point_is_that_of_the_formula(data):
     assert_allclose(problem.primal(w), primal(explicit, psi, losses, np.full(N, 0.7)), rtol=1e-9)
 
 
+@pytest.mark.parametrize("update", ["solve", "closed_form"])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_bounds_of_working_sets_follow_from_the_kernel_alone(kernel, update, data):
+    X, y = data
+    formula, ours = KERNELS[kernel]
+    problem = Problem(JointKernel(ours, labels=range(K), loss=cost), X, y, C=2.0)
+    solver = WorkingSet(batch=3, n_planes=2, update=update, check_every=2, patience=2)
+    state = solver.init(problem, np.random.default_rng(0))
+    for _ in range(4):
+        solver.pass_(problem, state, 1.0, lambda: True)
+    w = problem.weights(state.w)
+    pairs = [(pair.x, pair.label) for pair in w.pairs.values()]
+    b = np.asarray(w)[list(w.pairs)]
+    number = {x.tobytes(): i for i, x in enumerate(X)}
+    moved, loss = np.zeros((2, N)), 0.0
+    for coefficient, (x, label) in zip(b, pairs, strict=True):
+        i = number[x.tobytes()]
+        share = coefficient if label == y[i] else -coefficient  # of a, and its sum at the truth
+        assert share > -1e-12
+        moved[int(label == y[i]), i] += share
+        loss += share * cost(y[i], label)
+    assert_allclose(moved[0], moved[1], atol=1e-12)
+    assert moved[0].max() <= 2.0 + 1e-12
+    square = b @ values(formula, pairs) @ b
+    scores = np.array([[sum(c * formula(x, k, *p) for c, p in zip(b, pairs, strict=True))
+                        for k in range(K)] for x in X])  # fmt: skip
+    hinges = [
+        max(cost(y[i], k) + scores[i, k] - scores[i, y[i]] for k in range(K)) for i in range(N)
+    ]
+    primal = 0.5 * square + 2.0 * sum(hinges)
+    assert_allclose(problem.dual(state.loss_sum, state.w), loss - 0.5 * square, rtol=1e-9)
+    assert_allclose(problem.primal(w), primal, rtol=1e-9)
+    assert loss - 0.5 * square < primal
+
+
 # The finite map
 
 
@@ -131,6 +170,99 @@ def test_identity_gives_classes_that_share_nothing(data):
         for structure in (SimilarClasses(K, bias=0.5), Multiclass(K, bias=0.5))
     )
     assert_allclose(ours.primal, theirs.primal, rtol=1e-7)
+
+
+LINEAR = PairProduct(Linear(), ClassSimilarity(TREE))
+
+
+@pytest.mark.parametrize("solver", ["dual-coordinate", "working-set", "one-slack"])
+def test_written_features_are_the_joint_kernel(solver, data):
+    X, y = data
+    ours, theirs = (
+        solve(
+            Problem(JointKernel(LINEAR, range(K), loss=cost, explicit=explicit), X, y, C=2.0),
+            SOLVERS[solver], tol=1e-6, max_iter=3000, random_state=0,
+        )
+        for explicit in (True, False)
+    )  # fmt: skip
+    assert_allclose(ours.certificate.primal, theirs.certificate.primal, rtol=2e-6)
+    new = np.random.default_rng(9).normal(size=3)
+    structure = JointKernel(LINEAR, range(K), explicit=True)
+    scores = [ours.w @ structure.features(new, k) for k in range(K)]
+    assert_allclose(scores, theirs.w.scores(new, range(K)), atol=2e-3 * np.abs(scores).max())
+
+
+@pytest.mark.parametrize(
+    "kernel", [2.0 * Linear(), Linear() + Linear() * Linear()], ids=["multiple", "sum-product"]
+)
+def test_maps_of_combined_kernels(kernel, rng):
+    rows = rng.normal(size=(5, 3))
+    mapped = np.array([kernel.finite_map(row) for row in rows])
+    assert_allclose(mapped @ mapped.T, kernel(rows), rtol=1e-12)
+
+
+def test_a_search_through_written_features(data):
+    X, y = data
+    listed, searched = (
+        StructuredSVM(structure, C=2.0, tol=1e-6, random_state=0).fit(X, y)
+        for structure in (
+            JointKernel(LINEAR, range(K), loss=cost, explicit=True),
+            JointKernel(LINEAR, argmax=search, loss=cost, explicit=True),
+        )
+    )
+    assert_allclose(searched.certificate_.primal, listed.certificate_.primal, rtol=2e-6)
+    forgetful = JointKernel(
+        LINEAR, argmax=lambda x, w, truth: search(x, w), loss=cost, explicit=True
+    )
+    with pytest.raises(InvalidStructure, match="below that of"):
+        StructuredSVM(forgetful, C=2.0, random_state=0).fit(X, y)
+
+
+def test_written_features_take_all_that_weights_do(data, tmp_path):
+    X, y = data
+    structure, path = JointKernel(LINEAR, range(K), explicit=True), tmp_path / "run.taut"
+    model = StructuredSVM(structure, nonneg=True, checkpoint=path, max_iter=1, random_state=0)
+    with pytest.warns(NotConverged):
+        model.fit(X, y)
+    model.set_params(max_iter=1000).fit(X, y)
+    assert model.certificate_.status is Status.CONVERGED
+    assert (model.coef_ >= 0.0).all()
+    model.save(tmp_path / "model.taut")
+    again = load(tmp_path / "model.taut", structure=structure)
+    assert again.predict(X) == model.predict(X)
+    read = StructuredSVM(structure, solver="online_cache", random_state=0)
+    read.fit(Stream([(list(X[:7]), list(y[:7])), (list(X[7:]), list(y[7:]))], kind="examples"))
+    assert read.certificate_.status is Status.CONVERGED
+
+
+@pytest.mark.parametrize("explicit", [False, True])
+def test_sparse_rows_are_dense_ones(explicit, data):
+    X, y = data
+    structure = JointKernel(LINEAR, range(K), explicit=explicit)
+    ours, theirs = (
+        StructuredSVM(structure, tol=1e-8, random_state=0).fit(rows, y)
+        for rows in (sp.csr_array(X), X)
+    )
+    assert_allclose(ours.certificate_.primal, theirs.certificate_.primal, rtol=1e-8)
+    assert ours.predict(sp.csr_matrix(X)) == theirs.predict(X)
+
+
+def test_samples_of_labels(data):
+    X, y = data
+
+    def sample(x, w, truth, count):
+        losses = [cost(truth, k) for k in range(K)]
+        return np.argsort(-(w.scores(x, range(K)) + losses))[:count].tolist()
+
+    solver = WorkingSet(batch=3, n_planes=2, sampler="own")
+    for explicit in (True, False):
+        structure = JointKernel(LINEAR, range(K), loss=cost, sample=sample, explicit=explicit)
+        problem = Problem(structure, X, y, C=2.0)
+        ours, theirs = (
+            solve(problem, s, tol=1e-6, max_iter=3000, random_state=0).certificate.primal
+            for s in (solver, SOLVERS["dual-coordinate"])
+        )
+        assert_allclose(ours, theirs, rtol=2e-6)
 
 
 @pytest.mark.parametrize("kappa", [0.1, 1.0, 30.0])
@@ -171,7 +303,9 @@ def counted(count):
 
 
 @pytest.mark.parametrize("solver", ["dual-coordinate", "working-set", "one-slack"])
-def test_no_two_pairs_are_compared_twice(solver, data):
+def test_no_two_pairs_are_compared_twice(solver, data, monkeypatch):
+    """But for a few, whose values are held against what they were."""
+    monkeypatch.setattr(PairTable, "_check_values", lambda table, some: None)
     X, y = data
     count = Counter()
     problem = Problem(JointKernel(counted(count), labels=range(K), loss=cost), X, y, C=2.0)
@@ -251,8 +385,25 @@ def test_a_full_matrix_says_so(data):
     with pytest.raises(InvalidData, match="truths of 14 examples are more: give at least"):
         Problem(JointKernel(kernel, labels=range(K), memory=16 * (N - 1) ** 2), X, y)
     problem = Problem(JointKernel(kernel, labels=range(K), memory=16 * (N + 1) ** 2), X, y, C=10.0)
-    with pytest.raises(InvalidData, match=r"kernel matrix of 15 pairs uses up memory = 3600"):
-        solve(problem, WorkingSet(batch=3), random_state=0)
+    table = problem.data.table
+    with pytest.raises(MemoryUsedUp, match=r"kernel matrix of 15 pairs uses up memory = 3600"):
+        [table.entry(0, k) for k in range(K)]
+
+
+@pytest.mark.parametrize("solver", ["dual-coordinate", "working-set-3", "one-slack"])
+def test_a_full_matrix_ends_a_run_with_the_best_model(solver, data, capsys):
+    X, y = data
+    structure = JointKernel(KERNELS["function"][1], range(K), loss=cost, memory=16 * (N + 9) ** 2)
+    model = StructuredSVM(structure, C=10.0, solver=SOLVERS[solver], verbose=1, random_state=0)
+    with pytest.warns(NotConverged, match="raise memory"):
+        model.fit(X, y)
+    certificate = model.certificate_
+    assert certificate.status is Status.OUT_OF_MEMORY
+    psi, losses = enumerated(by_sum, X, y)
+    best, _w = solve_qp(psi, losses, np.full(N, 10.0))
+    assert certificate.dual <= best * (1.0 + 1e-9)
+    assert certificate.primal >= best * (1.0 - 1e-9)
+    assert len(model.predict(X)) == N
 
 
 def test_values_beyond_the_memory_are_computed_again(data, monkeypatch):
@@ -377,9 +528,116 @@ def test_an_indefinite_joint_kernel_is_refused(data):
         Problem(JointKernel(distance, labels=range(K)), *data)
 
 
+def test_a_kernel_that_is_indefinite_on_wrong_labels_alone_is_refused(data):
+    """Truths are of two classes, the third label is like the second by more than itself."""
+    X, y = data
+    alike = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 2.0], [0.0, 2.0, 1.0]])
+
+    def kernel(A, B):
+        return np.array([[alike[u, v] * np.exp(-((x - z) ** 2).sum()) for z, v in B] for x, u in A])
+
+    for solver in ("dual-coordinate", "one-slack", "working-set"):
+        problem = Problem(JointKernel(kernel, labels=range(3)), X, y % 2, C=10.0)
+        with pytest.raises((InvalidData, InvalidStructure), match="is not positive definite: "):
+            solve(problem, SOLVERS[solver], max_iter=20, random_state=0)
+
+
+def test_kernels_that_are_not_symmetric(data):
+    def skewed(A, B):
+        return np.array([[(x @ z) * (u == v) + 0.1 * (u > v) for z, v in B] for x, u in A])
+
+    with pytest.raises(InvalidStructure, match="skewed is not symmetric: for the labels"):
+        Problem(JointKernel(skewed, labels=range(K)), *data)
+
+
+def test_kernels_that_change(data):
+    X, y = data
+    width = [0.5]
+
+    def kernel(A, B):
+        return np.array(
+            [[np.exp(-width[0] * ((x - z) ** 2).sum()) * (u == v) for z, v in B] for x, u in A]
+        )
+
+    def change(record):
+        width[0] = 0.7
+
+    problem = Problem(JointKernel(kernel, labels=range(K)), X, y, C=5.0)
+    with pytest.raises(InvalidStructure, match="kernel is not always the same"):
+        solve(problem, tol=1e-9, max_iter=2, callbacks=[change], random_state=0)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "y", "words"),
+    [
+        (LINEAR, [0, 7], r"y\[1\] = 7 is none of the labels of JointKernel"),
+        (PairProduct(Linear(), ClassSimilarity(np.eye(2))), [0, 3], "is none of the 2 classes"),
+        (PairProduct(Linear(), VonMisesLabels(1.0)), ["a", 0], "compares angles in radians"),
+        (PairProduct(Linear(), VonMisesLabels(1.0)), [np.inf, 0], "compares angles in radians"),
+        (LINEAR, ["a", 0], "compares classes 0..3"),
+        (LINEAR, [0.5, 0], "compares classes 0..3"),
+    ],
+)
+def test_labels_that_are_none(kernel, y, words):
+    labels = [0, 1, 2, 3, *(own for own in y if not isinstance(own, int))]
+    for explicit in (False, True):
+        structure = JointKernel(kernel, labels=labels, explicit=explicit)
+        with pytest.raises(InvalidData, match=words):
+            StructuredSVM(structure).fit(np.ones((2, 3)), y)
+
+
+def test_features_of_other_lengths(data):
+    X, y = data
+    for explicit in (False, True):
+        structure = JointKernel(LINEAR, labels=range(K), explicit=explicit)
+        with pytest.raises(InvalidData, match="features"):
+            StructuredSVM(structure).fit([*X, np.ones(2)], [*y, 0])
+        model = StructuredSVM(structure, random_state=0).fit(X, y)
+        with pytest.raises(InvalidData, match=r"features.* 5 numbers"):
+            model.predict(np.ones((2, 5)))
+
+
+def test_pairs_of_one_process_are_in_no_file(data, tmp_path):
+    X, y = data
+    structure = JointKernel(LINEAR, labels=range(K))
+    with pytest.raises(InvalidData, match=r"run\.taut': dual variables of JointKernel belong to"):
+        StructuredSVM(structure, checkpoint=tmp_path / "run.taut").fit(X, y)
+    model = StructuredSVM(structure, warm_start=True, random_state=0).fit(X, y)
+    with pytest.raises(InvalidType, match=r"coef_ .* cannot be stored: pickle"):
+        model.save(tmp_path / "model.taut")
+    with pytest.raises(InvalidData, match="made with another table of pairs"):
+        model.fit(X, y)
+
+
+@pytest.mark.parametrize("solver", ["online_cache", "one_slack"])
+def test_parts_of_the_data_have_no_common_table(solver, data):
+    X, y = list(data[0]), list(data[1])
+    model = StructuredSVM(JointKernel(LINEAR, labels=range(K)), solver=solver)
+    with pytest.raises(InvalidData, match="compares all examples with each other"):
+        model.fit(Stream([(X[:7], y[:7]), (X[7:], y[7:])], kind="examples"))
+    if solver == "online_cache":
+        with pytest.raises(InvalidData, match="compares all examples with each other"):
+            model.fit(X, y)
+        with pytest.raises(InvalidData, match="compares all examples with each other"):
+            model.partial_fit(X, y)
+
+
 @pytest.mark.parametrize(
     ("make", "kind", "words"),
     [
+        (lambda: JointKernel(by_sum, [0], explicit=True), InvalidData, "by_sum does not have"),
+        (
+            lambda: JointKernel(KERNELS["product"][1], [0], explicit=True),
+            InvalidData,
+            r"RBF\(gamma=0.5\), ClassSimilarity\(4 classes\)\) does not have finitely many",
+        ),
+        (lambda: JointKernel(LINEAR, [0], explicit="yes"), InvalidType, "explicit = 'yes'"),
+        (lambda: JointKernel(LINEAR, [0], sample=3), InvalidType, "sample = 3"),
+        (
+            lambda: PairProduct(Precomputed(), ClassSimilarity(np.eye(2))),
+            InvalidData,
+            "compares rows by their numbers",
+        ),
         (lambda: JointKernel(by_sum), InvalidData, "give either labels"),
         (lambda: JointKernel(by_sum, [0], search), InvalidData, "give either labels"),
         (lambda: JointKernel("rbf", [0]), InvalidType, "kernel = 'rbf'"),

@@ -6,11 +6,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from cases import STRUCTURES
 from reference import multiclass_blocks, solve_qp
-from taut import Problem, Status, solve
+from taut import MulticlassSVM, Problem, Status, solve
 from taut.duals.planes import N_PLANES
 from taut.errors import InvalidData, MissingOracle
 from taut.kernels import RBF
-from taut.solvers import NSlack, PassEvent, WorkingSet
+from taut.solvers import NSlack, OneSlack, PassEvent, WorkingSet
 from taut.spaces.kernel import through_kernel
 from taut.structures import Multiclass
 from test_solvers import assert_optimal, run
@@ -190,6 +190,16 @@ def test_works_through_a_kernel():
     psi, losses = multiclass_blocks(vectors * np.sqrt(np.maximum(values, 0.0)), y, 3)
     best = solve_qp(psi, losses, np.full(40, 2.0))[0]
     assert_allclose(result.certificate.primal, best, rtol=2e-6)
+
+
+@pytest.mark.parametrize("solver", [WorkingSet(), OneSlack()])
+def test_estimators_make_room_for_the_whole_matrix(solver):
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(1040, 3)), rng.integers(2, size=1040)
+    model = MulticlassSVM(kernel="rbf", C=0.01, tol=0.1, solver=solver, random_state=0).fit(X, y)
+    assert model.certificate_.status is Status.CONVERGED
+    with pytest.raises(InvalidData, match="`cache` of an estimator or `whole`"):
+        model.set_params(cache=4 * 1039**2).fit(X, y)
 
 
 @pytest.mark.parametrize(

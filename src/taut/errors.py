@@ -19,6 +19,10 @@ class InvalidContent(InvalidData):
     """What was stored, in a file or as the start of a solve, is not what it must be."""
 
 
+class MemoryUsedUp(InvalidData):
+    """A limit of memory leaves no room for what work needs next."""
+
+
 class MissingFolder(InvalidData, FileNotFoundError):
     """The folder that a file is to be written to is not there; also a `FileNotFoundError`."""
 

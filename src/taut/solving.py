@@ -94,6 +94,13 @@ def solve(
         raise InvalidData(f"max_iter = {max_iter}: it must be at least 1")
     if time_limit is not None and not time_limit > 0.0:
         raise InvalidData(f"time_limit = {time_limit}: it must be positive, or None")
+    if checkpoint is not None and not problem.data.lasting:
+        raise InvalidData(
+            f"checkpoint = {str(getattr(checkpoint, 'path', checkpoint))!r}: dual variables of "
+            f"{type(problem.structure).__name__} belong to pairs that this process finds, and no "
+            "other could go on from a file; leave checkpoint out, or give explicit=True where the "
+            "kernel has finitely many features"
+        )
     if check:
         spot_check(problem.data)
     solver = solver or DEFAULT_SOLVERS[problem.comes_as]()
@@ -136,7 +143,8 @@ def check_start(start: Arrays, belonging: Belonging, problem: Problem) -> None:
     """
     differing = belonging.differing(belonging_of(start))
     if differing:
-        words = {"data": "other data", "structure": f"another {OF_STRUCTURE}"}
+        data = "other data" if problem.data.lasting else "another table of pairs, as each fit has"
+        words = {"data": data, "structure": f"another {OF_STRUCTURE}"}
         others = [words.get(name, f"another {name}") for name in differing]
         raise InvalidData(
             f"the start cannot be used: it was made with {' and '.join(others)}. Start from a "

@@ -103,6 +103,13 @@ class StreamedProblem(Problem):
         recoding: bytes = b"",
     ) -> None:
         check_factor(C)
+        if ability(structure, "points") != "weights":
+            raise InvalidData(
+                f"{type(structure).__name__} compares all examples with each other, and data that "
+                "are read part by part are not there together: give them in memory with a solver "
+                "that works on all of them, such as dual_coordinate, or explicit=True where the "
+                "kernel has finitely many features"
+            )
         self.structure = structure
         self.source = source
         self.C = C

@@ -49,6 +49,8 @@ class CompiledData(CompiledAbilities):
     unless said otherwise.
     """
 
+    lasting = True  # points mean the same in another process
+
     def __init__(
         self,
         structure: CompiledStructure,

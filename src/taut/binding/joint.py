@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from taut.binding.other_labels import Findings
 from taut.binding.plain import PythonData
 from taut.binding.written import Pool
-from taut.errors import InvalidData
-from taut.spaces.joint import Expansion, JointQuadratic, JointWeights, PairTable, key_of
+from taut.errors import InvalidData, MemoryUsedUp
+from taut.kernels.pair_stores import key_of
+from taut.spaces.joint import Expansion, JointQuadratic, JointWeights, PairTable
 
 
 class JointData(PythonData):
@@ -21,12 +23,9 @@ class JointData(PythonData):
     """
 
     table: PairTable
+    lasting = False  # numbers of pairs that this table has found
     #: The point whose potentials were computed last, and these.
     _last: tuple[np.ndarray, np.ndarray] | None = None
-
-    def _is_watched(self):
-        """Whether a user searches for labels."""
-        return self.structure.searches
 
     def content(self) -> Iterator[Any]:
         """Examples and truths, and which table they are in: points are numbers of its entries."""
@@ -69,15 +68,16 @@ class JointData(PythonData):
 
     def point(self, v):
         """The potentials of all entries, by what has changed since they were last asked for."""
+        n = self.table.n
         self.table.look_at(v)
         if self._last is not None:
             last, potentials = self._last
-            change = v - last
+            change = v[:n] - last[:n]
             moved = np.flatnonzero(change)
-            if 4 * len(moved) <= np.count_nonzero(v):
-                n = self.table.n
-                potentials[:n] += self.table.gram[:, moved] @ change[moved]
-                last[:] = v
+            if 4 * len(moved) <= np.count_nonzero(v[:n]):
+                if len(moved):
+                    potentials[:n] += change[moved] @ self.table.gram[moved]
+                    last[:n] = v[:n]
                 return potentials
         self._last = np.array(v, dtype=np.float64), self.quadratic.covector(v)
         return self._last[1]
@@ -91,6 +91,14 @@ class JointData(PythonData):
         used = np.flatnonzero(phi)
         square = phi[used] @ self.table.gram[np.ix_(used, used)] @ phi[used]
         return float(np.sqrt(max(square, 0.0)))
+
+    def closing_audit(self, v, weight):
+        """Also hold the kernel against what it was, with the labels that training has found."""
+        self.table.check()
+        try:
+            return super().closing_audit(v, weight)
+        except MemoryUsedUp:  # by labels that are tried alone
+            return Findings()
 
     def weights(self, i, v):
         """What scores the labels of the example."""

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from taut.binding.abilities import PlainAbilities
 from taut.binding.other_labels import (
@@ -36,7 +37,10 @@ _PREDICTED = 8  # of which the prediction is asked for
 
 
 def plain(data: Any) -> Any:
-    """Data as it is indexed by number: a data frame is by name."""
+    """Data as it is indexed by number: a frame is by name, and a sparse matrix has no length."""
+    if sp.issparse(data):
+        rows = sp.csr_array(data)
+        return [rows[[i]] for i in range(rows.shape[0])]
     return data.to_numpy() if hasattr(data, "to_numpy") else data
 
 
@@ -62,11 +66,13 @@ class PythonData(WrittenFeatures, PlainAbilities):
     ) -> None:
         self.structure = structure
         self.X, self.truth = plain(X), plain(y)
-        self.n_blocks = len(X)
+        self.n_blocks = len(self.X)
         if self.n_blocks == 0:
             raise InvalidData("X has 0 sample(s), a minimum of 1 is required: give some examples")
-        if y is not None and len(y) != len(X):
-            raise InvalidData(f"X has {len(X)} examples, y has {len(y)}: give one label to each")
+        if y is not None and len(y) != self.n_blocks:
+            raise InvalidData(
+                f"X has {self.n_blocks} examples, y has {len(y)}: give one label to each"
+            )
         if isinstance(structure, Structure):
             self.X = structure.examples(self.X, self.truth)
         if y is None:
@@ -81,7 +87,7 @@ class PythonData(WrittenFeatures, PlainAbilities):
 
     def _is_watched(self) -> bool:
         """Whether answers of oracles are a user's, and held against each other."""
-        return is_users(self.structure)
+        return is_users(self.structure) or ability(self.structure, "searches")
 
     def _lay_out(self) -> int:
         """The length of points."""
@@ -99,6 +105,8 @@ class PythonData(WrittenFeatures, PlainAbilities):
     unpad = pad
 
     comes_as = "whole"
+    #: Whether points mean the same in another process.
+    lasting = True
 
     def is_point(self, w: np.ndarray) -> bool:
         """Any vector is one."""

@@ -149,7 +149,7 @@ class BagClassifier(LinearClassifier, Alternating):
         first = self._first(matrix, offsets, codes, self._seed())
         last, fitted = self._alternate(
             LatentProblem, shape, structure, X, y, sample_weight=weight, first=first,
-            space=form_of(self.kernel).space(self),
+            space=form_of(self.kernel).space(self, structure),
         )  # fmt: skip
         latent = np.asarray(last.y, dtype=np.intp).reshape(len(codes), -1)[:, -1]
         return fitted | {"latent_": latent[self._latent_in(codes)]}

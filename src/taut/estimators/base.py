@@ -159,6 +159,11 @@ class StructuralEstimator(HasKernel, BaseEstimator):
         check_number("verbose", self.verbose)
         return [*given, progress_line(self.verbose, self.tol, type(self).__name__)]
 
+    def _works_on_rows(self) -> bool:
+        """Whether the solver does without the whole matrix of a kernel."""
+        solver = as_solver(self.solver)
+        return solver is None or "rows" in solver.takes
+
     def _options(self) -> dict[str, Any]:
         """The parameters of training, checked, as `solve` takes them."""
         for name in ("C", "tol", "max_iter"):
@@ -206,7 +211,7 @@ class StructuralEstimator(HasKernel, BaseEstimator):
         options, form = self._options(), form_of(self.kernel)
         problem = Problem(
             structure, X, y, self.C, sample_weight, self._threads(),
-            form.regularizer(self, coef_shape), form.space(self),
+            form.regularizer(self, coef_shape), form.space(self, structure),
         )  # fmt: skip
         w, fitted = self._solve(problem, options)
         return fitted | form.attributes(self, w, coef_shape, problem)

@@ -20,7 +20,7 @@ SHARED = {
     coef0 : float, default=0.0
         Of the polynomial kernel by name.
     cache : int or str, default="500MB"
-        Memory for rows of the kernel matrix.
+        Memory for rows of the kernel matrix; for all of it with solvers that need it whole.
     prior_mean : array or fitted model, optional
         What the weights are drawn to, in the shape of `coef_`; 0 by default.
     prior_precision : float or array, optional

@@ -24,7 +24,7 @@ class Form(ABC):
     """What of an estimator depends on the form of its weights."""
 
     @abstractmethod
-    def space(self, model: Any) -> Callable[[Features], Features] | None:
+    def space(self, model: Any, structure: Any) -> Callable[[Features], Features] | None:
         """What turns linear features into those that are trained on."""
 
     @abstractmethod
@@ -61,7 +61,7 @@ class Form(ABC):
 class LinearForm(Form):
     """`coef_`, and what else w consists of."""
 
-    def space(self, model):
+    def space(self, model, structure):
         """Features as they are."""
 
     def regularizer(self, model, coef_shape):
@@ -104,11 +104,13 @@ class LinearForm(Form):
 class KernelForm(Form):
     """`dual_coef_` of the rows `support_vectors_`, `intercept_`, and the tail as it is."""
 
-    def space(self, model):
-        """Through the kernel that the parameters mean."""
+    def space(self, model, structure):
+        """Through the kernel that the parameters mean, in working sets where that is possible."""
         kernel = as_kernel(model.kernel, model.gamma, model.degree, model.coef0)
         model._check_kernel(kernel)
-        return through_kernel(kernel, cache=model.cache, n_jobs=model._threads())
+        in_sets = model._works_on_rows() and getattr(structure, "can_take", False)
+        whole: int | str = 0 if in_sets else "cache"
+        return through_kernel(kernel, cache=model.cache, whole=whole, n_jobs=model._threads())
 
     def regularizer(self, model, coef_shape):
         """None: there are no weights to regularise one by one."""

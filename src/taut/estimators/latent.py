@@ -172,7 +172,7 @@ class LatentStructuredSVM(Alternating, StructuredSVM):
             return self._fit_source(X, y=y, sample_weight=sample_weight)
         _, fitted = self._alternate(
             LatentProblem, None, self.structure, X, y, sample_weight=sample_weight,
-            space=form_of(self.kernel).space(self),
+            space=form_of(self.kernel).space(self, self.structure),
         )  # fmt: skip
         return self._keep(fitted)
 

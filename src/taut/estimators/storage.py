@@ -16,6 +16,7 @@ from taut.kernels import Function, Kernel
 from taut.kernels import stored as kernels
 from taut.result import Certificate, History, Rounds
 from taut.solvers import SOLVERS, Solver
+from taut.spaces.joint import Expansion
 from taut.storage import files
 from taut.storage.stored import LOOSE_TYPES, check_size, check_types, require
 
@@ -263,6 +264,12 @@ def _check_support(fitted: dict[str, Any]) -> None:
 
 def _encode(name: str, value: Any, tensors: dict[str, np.ndarray]) -> dict[str, Any]:
     """A parameter or fitted attribute as JSON; arrays of numbers go into `tensors`."""
+    if isinstance(value, Expansion):
+        raise InvalidType(
+            f"{name} is of pairs of an example and a label, which may be any objects, and cannot "
+            "be stored: pickle the model, or give explicit=True where the kernel has finitely many "
+            "features"
+        )
     if _is_numeric_list(value) or (hasattr(value, "__array__") and not np.isscalar(value)):
         value = np.asarray(value)
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":

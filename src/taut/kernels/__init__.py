@@ -16,7 +16,8 @@ from taut.kernels.combined import Multiple, Product, Sum
 from taut.kernels.definite import check_definite
 from taut.kernels.given import Function, Precomputed
 from taut.kernels.labels import ClassSimilarity, LabelKernel, VonMisesLabels
-from taut.kernels.pairs import Pair, PairFunction, PairKernel, PairProduct
+from taut.kernels.pair_stores import Pair
+from taut.kernels.pairs import PairFunction, PairKernel, PairProduct
 from taut.kernels.products import RBF, Linear, Polynomial, VonMises
 
 __all__ = [

@@ -91,6 +91,15 @@ class Kernel(ABC):
         """Whether its matrix over any rows is positive semidefinite."""
         return None
 
+    @property
+    def finite(self) -> bool:
+        """Whether it is an inner product of features that can be written down."""
+        return False
+
+    def finite_map(self, x: Any) -> np.ndarray:
+        """These features of a row, where the kernel is `finite`."""
+        raise InvalidData(f"{self!r} has no features that could be written down")
+
     @abstractmethod
     def prepared(self, X: Matrix, dtype: Any, like: KernelRows | None = None) -> KernelRows:
         """Checked rows, ready to be compared with each other, or with `like`, that were before."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,7 @@ class _Combined(Kernel):
     """Several kernels of the same rows."""
 
     join: Any
+    join_maps: Any
 
     def __init__(self, *kernels: Kernel) -> None:
         # What is already of this kind is not nested.
@@ -63,6 +65,15 @@ class _Combined(Kernel):
     def definite(self) -> bool | None:
         """Where all are."""
         return True if all(kernel.definite for kernel in self.kernels) else None
+
+    @property
+    def finite(self):
+        """Where all are."""
+        return all(kernel.finite for kernel in self.kernels)
+
+    def finite_map(self, x):
+        """Of the maps of all."""
+        return functools.reduce(self.join_maps, (k.finite_map(x) for k in self.kernels))
 
     def resolved(self, X: Matrix) -> Kernel:
         """Each."""
@@ -111,6 +122,7 @@ class Sum(_Combined):
     """
 
     join = staticmethod(np.add)
+    join_maps = staticmethod(lambda one, other: np.concatenate([one, other]))
 
 
 class Product(_Combined):
@@ -125,6 +137,7 @@ class Product(_Combined):
     """
 
     join = staticmethod(np.multiply)
+    join_maps = staticmethod(np.kron)
 
 
 class _MultipleRows(KernelRows):
@@ -189,6 +202,15 @@ class Multiple(Kernel):
     def definite(self) -> bool | None:
         """As the kernel."""
         return self.kernel.definite
+
+    @property
+    def finite(self):
+        """As the kernel."""
+        return self.kernel.finite
+
+    def finite_map(self, x):
+        """Times the root of the factor."""
+        return np.sqrt(self.factor) * self.kernel.finite_map(x)
 
     def resolved(self, X: Matrix) -> Kernel:
         """Of the kernel."""

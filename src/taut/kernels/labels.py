@@ -6,6 +6,7 @@ latter is a matrix M = L L', and phi(x, y) = phi(x) (outer) L[y] is the joint fe
 
 from __future__ import annotations
 
+import reprlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -23,6 +24,15 @@ _MOST_TERMS = 10_000
 
 class LabelKernel(ABC):
     """A kernel on labels."""
+
+    @property
+    def finite(self) -> bool:
+        """Whether it is an inner product of features that can be written down."""
+        return False
+
+    def finite_map(self, labels: Sequence[Any]) -> np.ndarray:
+        """A row of these features for each label, where the kernel is `finite`."""
+        raise InvalidData(f"{self!r} has no features that could be written down")
 
     @abstractmethod
     def between(self, labels: Sequence[Any], others: Sequence[Any]) -> np.ndarray:
@@ -58,9 +68,34 @@ class ClassSimilarity(LabelKernel):
         self.matrix = _tree_similarity(similarity) if is_tree(similarity) else _checked(similarity)
         self.map = _root(self.matrix)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self.matrix)} classes)"
+
+    finite = True
+
+    def finite_map(self, labels):
+        """Rows of L."""
+        return self.map[self._codes(labels)]
+
     def between(self, labels: Sequence[Any], others: Sequence[Any]) -> np.ndarray:
         """Looked up."""
-        return self.matrix[np.ix_(np.asarray(labels, int), np.asarray(others, int))]
+        return self.matrix[np.ix_(self._codes(labels), self._codes(others))]
+
+    def _codes(self, labels: Sequence[Any]) -> np.ndarray:
+        """Class numbers, or InvalidData."""
+        codes, n = np.asarray(labels), len(self.matrix)
+        if codes.dtype.kind not in "iu" or codes.ndim != 1:
+            raise InvalidData(
+                f"ClassSimilarity compares classes 0..{n - 1}, and one is {labels[0]!r}: give "
+                "whole numbers as labels, or aspect=, a function of a label that returns one"
+            )
+        wrong = (codes < 0) | (codes >= n)
+        if wrong.any():
+            raise InvalidData(
+                f"label {codes[wrong.argmax()]} is none of the {n} classes of ClassSimilarity: "
+                f"give labels 0..{n - 1}, or the similarity of more classes"
+            )
+        return codes
 
 
 def _tree_similarity(tree: Any) -> np.ndarray:
@@ -141,9 +176,18 @@ class VonMisesLabels(LabelKernel):
     def __init__(self, kappa: float = 1.0) -> None:
         self.kappa = check_positive("kappa", kappa)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(kappa={self.kappa:g})"
+
+    finite = True
+
+    def finite_map(self, labels):
+        """`map`, to a precision of 1e-9."""
+        return self.map(labels)
+
     def between(self, labels: Sequence[Any], others: Sequence[Any]) -> np.ndarray:
         """By the cosines of differences."""
-        angles, more = np.asarray(labels, np.float64), np.asarray(others, np.float64)
+        angles, more = _angles(labels), _angles(others)
         return np.exp(self.kappa * (np.cos(angles[:, None] - more) - 1.0))
 
     def map(self, angles: Any, precision: float = 1e-9) -> np.ndarray:
@@ -168,7 +212,21 @@ class VonMisesLabels(LabelKernel):
             if size < np.finfo(float).eps:  # the rest is lost in rounding
                 break
             sizes.append(size)
-        turns = np.outer(np.asarray(angles, np.float64), np.arange(1, len(sizes)))
+        turns = np.outer(_angles(angles), np.arange(1, len(sizes)))
         both = np.stack([np.cos(turns), np.sin(turns)], axis=2).reshape(len(turns), -1)
         scale = np.sqrt(np.repeat(sizes[1:], 2))
         return np.hstack([np.full((len(turns), 1), np.sqrt(sizes[0])), both * scale])
+
+
+def _angles(labels: Any) -> np.ndarray:
+    """Finite numbers, or InvalidData."""
+    try:
+        angles = np.asarray(labels, np.float64)
+    except (TypeError, ValueError):
+        angles = np.full(1, np.nan)
+    if angles.ndim != 1 or not np.isfinite(angles).all():
+        raise InvalidData(
+            f"VonMisesLabels compares angles in radians, and got {reprlib.repr(labels)}: give "
+            "finite numbers as labels, or aspect=, a function of a label that returns one"
+        )
+    return angles

@@ -127,6 +127,11 @@ class Linear(ProductKernel):
     """
 
     definite = True
+    finite = True
+
+    def finite_map(self, x):
+        """The row itself."""
+        return np.ravel(x.toarray() if sp.issparse(x) else x).astype(np.float64, copy=False)
 
     def finish(self, products, own, others):
         """They are the values."""

@@ -124,7 +124,8 @@ _LACKS = {
     ),
     "rows": (
         "needs the whole kernel matrix, and its rows are computed as they are asked for: use "
-        "solver='dual_coordinate', or give `whole` for as many rows as there are"
+        "solver='dual_coordinate', or make room for it, by `cache` of an estimator or `whole` of "
+        "through_kernel"
     ),
 }
 

@@ -10,30 +10,24 @@ twice, as long as memory lasts.
 
 from __future__ import annotations
 
-import pickle
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 
-from taut.errors import InvalidData, InvalidStructure
-from taut.kernels.pairs import Pair, PairKernel
+from taut.errors import InvalidData, InvalidStructure, MemoryUsedUp
+from taut.kernels.pair_stores import Pair, PairStore, key_of
+from taut.kernels.pairs import PairKernel, pairs_of
 from taut.spaces.quadratic import InnerQuadratic
 
 _FIRST = 64  # entries that the first arrays have room for
 _GRAM_SHARE = 0.5  # of the memory; the other half is for rows of labels that are no entries
 _DEFINITE = 1000  # entries whose matrix is decomposed
 _ROUNDING = 32.0  # units in the last place, for each entry
-
-
-def key_of(label: Any) -> Any:
-    """What tells labels apart: the label itself, where it has a hash."""
-    try:
-        hash(label)
-    except TypeError:
-        return pickle.dumps(label)
-    return label
+_ASKED_AGAIN = 8  # entries whose kernel values are held against what they were
+_SAME = 1e-6  # relative to the largest
 
 
 class Candidates:
@@ -104,13 +98,15 @@ class PairTable:
         self.kernel = kernel
         own = [self._pair(i, truths[i]) for i in range(len(X))]
         self.kernel = kernel.resolved(own)
+        self.store = self.kernel.store()
         self._gram = np.zeros((0, 0))
         self._have_room(len(own))
-        self._gram[: len(own), : len(own)] = self._symmetric(own)
+        self._gram[: len(own), : len(own)] = self.kernel.gram(own)
         for i, pair in enumerate(own):
             self._enter(i, pair.label, pair)
         self.weighted[: len(own)] = True
-        self._check_definite()
+        self.rng = np.random.default_rng(0)  # of the checks alone
+        self.check()
 
     @property
     def n(self) -> int:
@@ -129,34 +125,54 @@ class PairTable:
             self._phi[place] = self.kernel.features(self.X[i], label)
         return Pair(self.X[i], label, self._phi[place])
 
-    def _symmetric(self, pairs: Sequence[Pair]) -> np.ndarray:
-        """The matrix of pairs with each other, each two compared once."""
-        n = len(pairs)
-        out = np.zeros((n, n))
-        step = 64
-        for first in range(0, n, step):
-            last = min(first + step, n)
-            block = self.kernel.block(pairs[first:last], pairs[:first]) if first else None
-            if block is not None:
-                out[first:last, :first] = block
-                out[:first, first:last] = block.T
-            for k in range(first, last):
-                own = self.kernel.block(pairs[k : k + 1], pairs[first : k + 1])[0]
-                out[k, first : k + 1] = own
-                out[first : k + 1, k] = own
-        return out
+    def check(self) -> None:
+        """Refuse a kernel that is none, as far as the entries tell.
 
-    def _check_definite(self) -> None:
-        n = min(self.n, _DEFINITE)
-        matrix = self._gram[:n, :n]
+        Asked again at the end, when there are wrong labels among them. Those with weight come
+        first.
+        """
+        used = np.setdiff1d(np.arange(self.n), self.free)
+        order = self.rng.permutation(used)
+        order = order[np.argsort(~self.weighted[order], kind="stable")]
+        self._tested = len(used)
+        self._check_values(order[:_ASKED_AGAIN])
+        self._check_definite(np.sort(order[:_DEFINITE]))
+
+    def _check_values(self, some: np.ndarray) -> None:
+        """Ask for a few values again, in both orders."""
+        pairs: list[Any] = [self.pairs[e] for e in some.tolist()]
+        known, again = self._gram[np.ix_(some, some)], self.kernel.block(pairs, pairs)
+        allowed = _SAME * float(np.abs(known).max(initial=0.0))
+        for other, law, words in (
+            (again.T, "symmetric", "in the other order; return a symmetric function of two pairs"),
+            (known, "always the same", "before; let it depend on the two pairs alone"),
+        ):
+            difference = np.abs(again - other)
+            if difference.max() > allowed:
+                p, q = np.unravel_index(int(difference.argmax()), difference.shape)
+                raise InvalidStructure(
+                    f"{self.kernel!r} is not {law}: for the labels {pairs[p].label!r} and "
+                    f"{pairs[q].label!r} of two examples it is {again[p, q]:.6g}, and "
+                    f"{other[p, q]:.6g} {words}"
+                )
+
+    def _check_definite(self, some: np.ndarray) -> None:
+        n, matrix = len(some), self._gram[np.ix_(some, some)]
+        if not np.isfinite(matrix).all():
+            raise InvalidData(
+                f"{self.kernel!r} is NaN or infinite on the data: scale the features, or use a "
+                "kernel that is finite"
+            )
         scale = max(float(np.abs(matrix).max()), float(np.finfo(float).tiny))
-        smallest = float(np.linalg.eigvalsh(matrix)[0])
+        smallest = float(scipy.linalg.eigvalsh(matrix, subset_by_index=[0, 0])[0])
         if smallest < -_ROUNDING * n * float(np.finfo(float).eps) * scale:
+            truths = some.max() < self.n_truths
             raise InvalidData(
                 f"{self.kernel!r} is not positive definite: the smallest eigenvalue of its matrix "
-                f"over the truths of {n} examples is {smallest:.3g}, so no model can be certified; "
-                "use a sum or product of kernels that are definite, such as VonMisesLabels for "
-                "angles"
+                f"over {'the truths of ' if truths else ''}{n} "
+                f"{'examples' if truths else 'pairs of an example and a label'} is {smallest:.3g}, "
+                "so no model can be certified; use a sum or product of kernels that are definite, "
+                "such as VonMisesLabels for angles, and return float64"
             )
 
     def _have_room(self, n: int) -> None:
@@ -179,6 +195,7 @@ class PairTable:
             self.pairs.append(pair)
             self.owners.append(owner)
         self.numbers[owner] = e
+        self.store.put(e, pair)
         return e
 
     def entry(self, i: int, label: Any) -> int:
@@ -189,15 +206,17 @@ class PairTable:
             return known
         if not self.free and self.n == self.capacity:
             self._drop()
-        values, pairs = self._rows(i, [label])
-        own = float(self.kernel.block(pairs, pairs)[0, 0])
+        pair, values = self._pair(i, label), self.rows(i, [label])[0]
+        own = float(self.kernel.block([pair], [pair])[0, 0])
         n = self.n
-        e = self._enter(i, label, pairs[0])
+        e = self._enter(i, label, pair)
         self._have_room(self.n)
-        values[0, self.free] = 0.0
-        self._gram[e, :n] = self._gram[:n, e] = values[0]
+        values[self.free] = 0.0
+        self._gram[e, :n] = self._gram[:n, e] = values
         self._gram[e, e] = own
         self.kept[e] = True
+        if len(self.numbers) >= 2 * self._tested:
+            self.check()
         return e
 
     def _drop(self) -> None:
@@ -208,7 +227,7 @@ class PairTable:
                 held[places] = True
         dropped = np.flatnonzero(~held)
         if not len(dropped):
-            raise InvalidData(
+            raise MemoryUsedUp(
                 f"the kernel matrix of {self.n} pairs uses up memory = {self.memory} bytes, and "
                 "all of them have had weight or are in a working set: raise memory of JointKernel, "
                 "give fewer examples, or use WorkingSet, which drops labels without weight"
@@ -223,16 +242,35 @@ class PairTable:
         self.free = dropped.tolist()
 
     def rows(self, i: int, labels: Sequence[Any]) -> np.ndarray:
-        """Kernel values of labels of example i with all entries."""
-        return self._rows(i, labels)[0]
+        """Kernel values of labels of example i with all entries; any numbers at free places."""
+        live = np.ones(self.n, dtype=bool)
+        live[self.free] = False
+        columns = np.flatnonzero(live)
+        base, which = self._base(i, labels, columns)
+        return self.store.values(base[:, : self.n][which], labels, np.arange(self.n))
 
-    def _rows(self, i: int, labels: Sequence[Any]) -> tuple[np.ndarray, list[Pair]]:
+    def scores(self, i: int, labels: Sequence[Any], v: np.ndarray) -> np.ndarray:
+        """Sums of coefficients times kernel values of labels of example i."""
+        used = np.flatnonzero(v[: self.n])
+        base, which = self._base(i, labels, used)
+        return self.store.scores(base[:, used], which, labels, used, v[used])
+
+    def terms(self, i: int, labels: Sequence[Any], v: np.ndarray) -> np.ndarray:
+        """What these scores are sums of."""
+        used = np.flatnonzero(v[: self.n])
+        base, which = self._base(i, labels, used)
+        return self.store.values(base[:, used][which], labels, used) * v[used]
+
+    def _base(
+        self, i: int, labels: Sequence[Any], columns: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Base values of example i, known with some entries, and the rows of the labels."""
         own = self._candidates.get(i)
         if own is None:
             own = self._candidates[i] = Candidates(0)
         numbers = []
         for label in labels:
-            key = key_of(label)
+            key = key_of(self.store.shared(label))
             if key not in own.rows:
                 own.rows[key] = len(own.pairs)
                 own.pairs.append(self._pair(i, label))
@@ -243,37 +281,37 @@ class PairTable:
         self._spent += own.nbytes - before
         if self._spent > (1.0 - _GRAM_SHARE) * self.memory:
             self._candidates, self._spent = {i: own}, own.nbytes
-        at = np.array(numbers)
-        self._fill(i, own, at)
-        return own.values[at, : self.n], [own.pairs[k] for k in numbers]
+        at, which = np.unique(np.array(numbers), return_inverse=True)
+        self._fill(i, own, at, columns)
+        return own.values[at], which
 
-    def _fill(self, i: int, own: Candidates, at: np.ndarray) -> None:
-        """Know the values of some labels of example i with all entries."""
-        for k in at.tolist():  # of those that are entries themselves, the matrix has them
-            e = self.numbers.get((i, key_of(own.pairs[k].label)))
-            if e is not None and not own.known[k, : self.n].all():
-                own.values[k, : self.n], own.known[k, : self.n] = self._gram[e, : self.n], True
-                own.known[k, self.free] = False
-        missing = ~own.known[at, : self.n]
-        missing[:, self.free] = False
-        columns = np.flatnonzero(missing.any(axis=0))
-        if not len(columns):
+    def _fill(self, i: int, own: Candidates, at: np.ndarray, columns: np.ndarray) -> None:
+        """Know the values of some labels of example i with some entries."""
+        if self.store.whole:  # of those that are entries themselves, the matrix has them
+            for k in at.tolist():
+                e = self.numbers.get((i, key_of(own.pairs[k].label)))
+                if e is not None:
+                    own.values[k, columns] = self._gram[e, columns]
+                    own.known[k, columns] = True
+        missing = ~own.known[np.ix_(at, columns)]
+        some, wanted = columns[missing.any(axis=0)], at[missing.any(axis=1)]
+        if not len(some):
             return
-        others: list[Any] = [self.pairs[e] for e in columns.tolist()]
-        which = np.flatnonzero(missing.any(axis=1))
-        if missing[np.ix_(which, columns)].all():
-            block = self.kernel.block([own.pairs[k] for k in at[which].tolist()], others)
-            own.values[np.ix_(at[which], columns)] = block
+        if own.known[np.ix_(wanted, some)].any():
+            for k in wanted.tolist():
+                self._compare(own, np.array([k]), some[~own.known[k, some]])
         else:
-            for q in which.tolist():
-                some = np.flatnonzero(missing[q])
-                pairs: list[Any] = [self.pairs[e] for e in some.tolist()]
-                own.values[at[q], some] = self.kernel.block([own.pairs[at[q]]], pairs)[0]
-        own.known[at, : self.n] |= missing
+            self._compare(own, wanted, some)
+
+    def _compare(self, own: Candidates, which: np.ndarray, columns: np.ndarray) -> None:
+        """Values of some labels with some entries, none of which is known."""
+        block = self.store.base([own.pairs[k] for k in which.tolist()], columns)
+        own.values[np.ix_(which, columns)] = block
+        own.known[np.ix_(which, columns)] = True
 
     def own_gram(self, i: int, labels: Sequence[Any]) -> np.ndarray:
         """Kernel values of labels of example i with each other."""
-        return self._symmetric([self._pair(i, label) for label in labels])
+        return self.kernel.gram([self._pair(i, label) for label in labels])
 
     def release(self, entries: np.ndarray) -> None:
         """Entries may go if they are needed for others, unless they have had weight."""
@@ -281,7 +319,7 @@ class PairTable:
 
     def look_at(self, v: np.ndarray) -> None:
         """Entries that a point has weight on stay."""
-        self.weighted |= v != 0.0
+        self.weighted[: self.n] |= v[: self.n] != 0.0
 
 
 class JointWeights:
@@ -292,13 +330,11 @@ class JointWeights:
 
     def terms(self, labels: Sequence[Any]) -> np.ndarray:
         """What the score of each label is a sum of."""
-        used = np.flatnonzero(self._v[: self._table.n])
-        return self._table.rows(self._i, labels)[:, used] * self._v[used]
+        return self._table.terms(self._i, labels, self._v)
 
     def scores(self, x: Any, labels: Sequence[Any]) -> np.ndarray:
         """<w, Phi(x, label)> of each label."""
-        used = np.flatnonzero(self._v[: self._table.n])
-        return self._table.rows(self._i, labels)[:, used] @ self._v[used]
+        return self._table.scores(self._i, labels, self._v)
 
 
 class Expansion(np.ndarray):
@@ -306,15 +342,14 @@ class Expansion(np.ndarray):
 
     kernel: PairKernel
     pairs: dict[int, Pair]
+    store: PairStore
 
     @classmethod
     def of(cls, table: PairTable, v: np.ndarray) -> Expansion:
         """The point v."""
-        own = np.array(v, dtype=np.float64).view(cls)
         used = np.flatnonzero(v).tolist()
-        own.kernel = table.kernel
-        own.pairs = {e: pair for e in used if (pair := table.pairs[e]) is not None}
-        return own
+        pairs = {e: pair for e in used if (pair := table.pairs[e]) is not None}
+        return _expansion(np.array(v, dtype=np.float64), table.kernel, pairs)
 
     def __reduce__(self) -> Any:
         return _expansion, (np.asarray(self), self.kernel, self.pairs)
@@ -323,20 +358,21 @@ class Expansion(np.ndarray):
         """<w, Phi(x, label)> of each label of a new example."""
         if not self.pairs:
             return np.zeros(len(labels))
-        phi: dict[Any, Any] = {}
-        own = []
-        for label in labels:
-            part = key_of(self.kernel.part(label))
-            if part not in phi:
-                phi[part] = self.kernel.features(x, label)
-            own.append(Pair(x, label, phi[part]))
-        block = self.kernel.block(own, list(self.pairs.values()))
-        return block @ np.asarray(self)[list(self.pairs)]
+        keys = [key_of(self.store.shared(label)) for label in labels]
+        own = dict(zip(keys, pairs_of(self.kernel, x, labels), strict=True))
+        numbers = {key: k for k, key in enumerate(own)}
+        which, every = np.array([numbers[key] for key in keys]), np.arange(len(self.pairs))
+        base = self.store.base(list(own.values()), every)
+        coefficients = np.asarray(self)[list(self.pairs)]
+        return self.store.scores(base, which, labels, every, coefficients)
 
 
 def _expansion(values: np.ndarray, kernel: PairKernel, pairs: dict[int, Pair]) -> Expansion:
     own = values.view(Expansion)
     own.kernel, own.pairs = kernel, pairs
+    own.store = kernel.store()
+    for k, pair in enumerate(pairs.values()):
+        own.store.put(k, pair)
     return own
 
 
@@ -350,7 +386,7 @@ class JointQuadratic(InnerQuadratic):
         """The potentials of all entries."""
         out, n = np.zeros(len(v)), self.table.n
         used = np.flatnonzero(v[:n])
-        out[:n] = self.table.gram[:, used] @ v[used]
+        out[:n] = v[used] @ self.table.gram[used]
         return out
 
     def dot(self, a, b):

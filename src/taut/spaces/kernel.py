@@ -34,8 +34,8 @@ from taut.spaces.quadratic import Quadratic
 _HEIGHT = 512  # rows whose potentials are computed at a time,
 _WIDTH = 1024  # from so many others
 _MATRIX = 0.4  # of the cache, for the matrix of a working set
+_WHOLE = 1000  # rows whose matrix is no matter
 _DRIFT = 1e-3  # relative, by which sums of rows of single precision may be off
-_WHOLE = 1000  # rows whose matrix takes less time than what surrounds it
 
 
 class KernelView(NamedTuple):
@@ -407,7 +407,7 @@ def through_kernel(
     kernel: Kernel,
     dtype: Any = np.float32,
     cache: int | str = "500MB",
-    whole: int = _WHOLE,
+    whole: int | str = _WHOLE,
     n_jobs: int = 1,
 ) -> Callable[[Features], KernelFeatures]:
     """What turns the linear features of blocks into those of a kernel, for `taut.Problem`.
@@ -419,8 +419,10 @@ def through_kernel(
         Of the kernel matrix while passes run; bounds are computed in float64.
     cache : int or str, default="500MB"
         Bytes for rows of the matrix, and the matrix of a working set.
-    whole : int, default=1000
-        Rows up to which the whole matrix is computed at first.
+    whole : int or "cache", default=1000
+        Rows up to which the whole matrix is computed at first, as most solvers need it; "cache" for
+        as many as `cache` has room for. 0 lets DualCoordinate work on working sets however few rows
+        there are, which takes fewer passes where C is large; estimators do so.
     n_jobs : int, default=1
         Threads that compute rows.
 
@@ -437,6 +439,7 @@ def through_kernel(
     'CONVERGED'
     """
     nbytes = as_bytes(cache, "cache")
+    most = int(np.sqrt(nbytes / np.dtype(dtype).itemsize)) if whole == "cache" else int(whole)
 
     def features(linear: Features) -> KernelFeatures:
         linear = rows_alone(linear)
@@ -444,7 +447,7 @@ def through_kernel(
         own = kernel.resolved(X)
         own.check_rows(X)
         # A copy: bounds are made of rows computed afresh, whatever the caller does to X meanwhile.
-        return KernelFeatures(linear, own, X.copy(), dtype, nbytes, whole, n_jobs)
+        return KernelFeatures(linear, own, X.copy(), dtype, nbytes, most, n_jobs)
 
     return features
 

@@ -25,6 +25,7 @@ _LEFT_OUT: dict[str, Any] = {
     "points": "weights",
     "sample": None,
     "scores_predict": True,
+    "searches": False,  # by a function of the user's, in a structure of the library's
     "signed_losses": False,
     "structure": None,  # of a wrapper, such as `SlackRescaled`
     "takes_checked": True,

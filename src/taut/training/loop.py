@@ -15,7 +15,7 @@ from taut.compiled.jit import clock, compile_seconds, kernel
 from taut.compiled.lanes import aligned_zeros
 from taut.console.interrupts import catch_interrupt
 from taut.engines.naming import Arrays
-from taut.errors import CrossedBounds, InvalidData
+from taut.errors import CrossedBounds, InvalidData, MemoryUsedUp
 from taut.problem import Belonging, Problem
 from taut.result import DualPoint, History, Record, Result, Status, relative
 from taut.solvers import Solver
@@ -143,9 +143,7 @@ class Run:
                 # limit takes the same steps as one that never stopped.
                 if self.parts > 0:
                     self.recentre(self.history.records[-1])
-                report = self.solver.pass_(
-                    self.problem, self.state, self.centre.stiffness, keep_going
-                )
+                report = self.pass_(keep_going)
                 record = self.account(report, began)
                 settled = report.event is PassEvent.SETTLED
                 status = self.verdict() or (Status.SETTLED if settled else None)
@@ -183,6 +181,18 @@ class Run:
                     status = self.verdict() or Status.STALLED
         self.seconds = clock() - began
         return status
+
+    def pass_(self, keep_going: Callable[[], bool]) -> PassReport:
+        """The next pass of the solver, or part of one.
+
+        Memory that is used up ends the run with what there is: visits ask for all that they need
+        before they change anything.
+        """
+        try:
+            return self.solver.pass_(self.problem, self.state, self.centre.stiffness, keep_going)
+        except MemoryUsedUp as error:
+            _log.info("%s", error)
+            return PassReport(math.inf, 0.0, 0, PassEvent.OUT_OF_MEMORY)
 
     def account(self, report: PassReport, began: float) -> Record:
         """Bring estimates, and when it is time true bounds, up to date after a pass."""
