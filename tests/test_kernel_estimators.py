@@ -423,13 +423,12 @@ def test_paths_prove_their_bounds(name):
 
 
 def test_paths_choose_c():
-    search = taut.path_cv(
-        taut.BinarySVM(kernel=RBF(0.5), random_state=0), X, SIGNS, 0.1, 3.0, gap=0.2, cv=3,
-        n_points=5, verbose=0,
-    )  # fmt: skip
-    matrix = taut.path_cv(
-        taut.BinarySVM(kernel="precomputed", random_state=0), RBF(0.5)(X), SIGNS, 0.1, 3.0, gap=0.2,
-        cv=3, n_points=5, verbose=0,
+    search, matrix = (
+        taut.path_cv(
+            taut.BinarySVM(kernel=kernel, random_state=0), rows, SIGNS, 0.1, 3.0, gap=0.02, cv=3,
+            n_points=5, verbose=0,
+        )
+        for kernel, rows in ((RBF(0.5), X), ("precomputed", RBF(0.5)(X)))
     )  # fmt: skip
     assert_allclose(matrix.scores, search.scores, atol=0.06)
     assert search.best_estimator_.score(X, SIGNS) > 0.7

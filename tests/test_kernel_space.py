@@ -176,6 +176,15 @@ def test_a_run_that_was_saved_goes_on_as_if_it_had_not_stopped(name, tmp_path, m
         solve(other, **options, checkpoint=path)
 
 
+def test_a_start_at_another_c_moves_no_centre():
+    # One around the old weights put w beyond the dual variables, and a path needed 1000 passes.
+    first = solve(kernelised("chain", RBF(0.5), C=0.3, whole=0), tol=1e-2, random_state=0)
+    problem = kernelised("chain", RBF(0.5), C=2.0, whole=0)
+    again = solve(problem, start=first.state, tol=1e-2, random_state=0).certificate
+    assert again.status is Status.CONVERGED
+    assert again.passes < 20
+
+
 def test_a_small_cache_computes_rows_again_and_says_so():
     cache = RowCache(RBF(0.3).prepared(X, np.float32), 2.0, nbytes=60 * 4 * 10)
     assert cache.capacity == 10

@@ -106,7 +106,8 @@ class Run:
         same_weights = start[WEIGHTS].tobytes() == self.problem.weight_digest
         self.state.hot_start(start, same_weights)
         U = self.summed_up()
-        if self.solver.recentring == "auto" and not same_weights:
+        centred = self.solver.recentring == "auto" and not self.state.steady
+        if centred and not same_weights:
             self.centre.hot_start(start["best_w"], self.state.curvature())
         self.place(U)
         if same_weights:
