@@ -14,8 +14,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # Files that take longest, most of it compiling. They begin, so that no worker is left with one of
 # them at the end. Neighbours have few kernels in common: two workers would compile these twice.
 LONGEST = [
-    "solvers", "spaces", "jit", "structures", "sequential", "listed", "multi_sample", "regularizer",
-    "sklearn", "online_cache", "sampling",
+    "solvers", "jit", "kernel_space", "structures", "sequential", "listed", "multi_sample",
+    "kernel_estimators", "certify_own", "regularizer", "sklearn", "online_cache", "sampling",
 ]  # fmt: skip
 
 

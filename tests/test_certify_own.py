@@ -13,33 +13,17 @@ from sklearn.base import clone
 import reference
 import taut
 from cases import long_if
+from estimator_cases import CASES, CODES, NUMBERS, SIGNS, X
 from own_structures import Tags
 from taut.data import Stream
 from taut.errors import InvalidData
 from taut.kernels import RBF
-from taut.structures import Chain
 
 pytestmark = pytest.mark.filterwarnings("ignore::taut.errors.NotConverged")
 
 RNG = np.random.default_rng(0)
-X = RNG.normal(size=(60, 3))
-CODES = (X[:, 0] > 0) * 1 + (X[:, 1] > 0.3)
-SIGNS = np.where(X[:, 0] * X[:, 1] + 0.3 * RNG.normal(size=60) > 0.0, 1.0, -1.0)
-NUMBERS = X[:, 0] * X[:, 1] + 0.1 * RNG.normal(size=60)
 WEIGHT = RNG.choice([0.0, 0.5, 1.0, 3.0], size=60)
-OFFSETS = np.concatenate([[0], np.cumsum(np.tile([1, 4, 7], 5))])
-SEQUENCES, LABELS = np.split(X, OFFSETS[1:-1]), np.split(CODES, OFFSETS[1:-1])
-STARS = [(x, [(0, v) for v in range(1, len(x))]) for x in SEQUENCES]
-CASES = {
-    "structured": (taut.StructuredSVM(Chain(3)), (X, OFFSETS), CODES),
-    "chain": (taut.ChainSVM(boundary=True), SEQUENCES, LABELS),
-    "graph": (taut.GraphSVM(pairwise="potts"), STARS, LABELS),
-    "tree": (taut.TreeSVM(pairwise="symmetric"), STARS, LABELS),
-    "rank": (taut.RankSVM(), SEQUENCES, LABELS),
-    "regression": (taut.RegressionSVM(epsilon=0.05), X, NUMBERS),
-    "multiclass": (taut.MulticlassSVM(), X, CODES),
-    "binary": (taut.BinarySVM(), X, SIGNS),
-}
+CONVEX = {name: case for name, case in CASES.items() if name not in ("bags", "frames", "latent")}
 
 
 def made(name, **parameters):
@@ -54,7 +38,7 @@ def only(report):
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
-@pytest.mark.parametrize("name", [long_if(name in ("tree", "graph"), name) for name in CASES])
+@pytest.mark.parametrize("name", [long_if(name in ("tree", "graph"), name) for name in CONVEX])
 def test_every_estimator(name, kernel, tmp_path):
     model, x, y = made(name, kernel=kernel)
     model.fit(x, y)
@@ -98,7 +82,7 @@ def test_the_optimum_is_that_of_a_quadratic_program(name, kernel, weight):
     machine = only(taut.certify(model, x, y, weight, tol=1e-5))
     assert machine.dual <= optimum * (1 + 1e-7)
     assert machine.primal >= optimum * (1 - 1e-7)
-    assert_allclose(machine.dual, optimum, rtol=2e-5)
+    assert_allclose(machine.dual, optimum, rtol=2e-4)
     solved = kernel != "linear" or name == "multiclass"
     assert machine.note.startswith("solved anew" if solved else ("dual ascent", "interior"))
 
@@ -253,10 +237,10 @@ def test_further_arguments_of_fit():
 
 
 def test_the_model_and_its_generator_are_left_alone():
-    model = made("binary", calibrate=0.3)[0].fit(X, SIGNS)
+    model = made("binary", calibrate=0.3)[0].fit(X, CODES > 0)
     model.set_params(random_state=np.random.default_rng(5))
     before = copy.deepcopy(vars(model))
-    assert only(taut.certify(model, X, SIGNS)).relative_gap < 2e-3
+    assert only(taut.certify(model, X, CODES > 0)).relative_gap < 2e-3
     assert vars(model).keys() == before.keys()
     assert model.temperature_ == before["temperature_"]
     assert model.random_state.integers(100) == before["random_state"].integers(100)

@@ -23,7 +23,7 @@ from taut.kernels import (
     VonMises,
 )
 from taut.kernels.base import EVERY
-from taut.solvers import DualCoordinate, FrankWolfe
+from taut.solvers import DualCoordinate, FrankWolfe, MultiSample, NSlack, OneSlack, OnlineCache
 from taut.spaces.kernel import through_kernel
 from taut.spaces.kernel_rows import RowCache
 from taut.structures import Chain, Multiclass, Scalar, Tree
@@ -59,6 +59,32 @@ def test_inner_products_as_a_kernel_take_the_steps_of_linear_features(name):
     ours = solve(kernelised(name, Linear(), dtype=np.float64), **options).certificate
     assert ours.passes == linear.passes
     assert_allclose([ours.primal, ours.dual], [linear.primal, linear.dual], rtol=1e-6)
+
+
+def products(rows):
+    """All products of two columns: the features of the kernel (x'z)^2, written down."""
+    return np.einsum("ij,ik->ijk", rows, rows).reshape(len(rows), -1)
+
+
+# Each solver and each form of dual variables in the pair that is compiled fastest; where samples
+# are merged, that is classes.
+@pytest.mark.parametrize(
+    ("solver", "name"),
+    [
+        (DualCoordinate(), "chain"), (FrankWolfe(), "scalar"), (MultiSample(), "multiclass"),
+        (MultiSample(2, "argmax"), "multiclass"), (NSlack(), "scalar"), (OneSlack(), "multiclass"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_no_solver_touches_coordinates_of_its_own(solver, name):
+    structure, _rows, y = CASES[name]
+    explicit = (products(X), OFFSETS) if name == "chain" else products(X)
+    options = {"random_state": 0, "max_iter": 5000}
+    reference = solve(Problem(structure, explicit, y, C=0.05), tol=1e-7, **options).certificate
+    ours = solve(kernelised(name, Polynomial(2, 1.0), C=0.05), solver, tol=1e-3, **options)
+    assert ours.certificate.status.name == reference.status.name == "CONVERGED"
+    assert ours.certificate.dual <= reference.primal * (1 + 1e-7)
+    assert ours.certificate.primal >= reference.dual * (1 - 1e-7)
 
 
 @pytest.mark.parametrize("name", ["scalar with a bias", "multiclass", "chain"])
@@ -228,6 +254,8 @@ def test_refused():
         Problem(
             Scalar(), X, SIGNS, regularizer=Regularizer(nonneg=True), space=through_kernel(RBF())
         )
+    with pytest.raises(InvalidData, match=r"space of its own.*leave the kernel or the space out"):
+        solve(kernelised("multiclass", RBF()), OnlineCache())
     with pytest.raises(InvalidData, match="smallest eigenvalue"):
         kernelised("scalar", Function(lambda A, B: -(A @ B.T)))
     with pytest.raises(InvalidData, match="rows"):

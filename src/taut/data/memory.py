@@ -3,6 +3,8 @@
 import contextlib
 import ctypes
 import functools
+import math
+import mmap
 import re
 import sys
 from collections.abc import Mapping
@@ -114,3 +116,20 @@ def return_freed_memory() -> None:
     """Let the C library return all pages that are free now, those between small arrays too."""
     with contextlib.suppress(AttributeError, OSError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)
+
+
+def taken_when_written(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """An array of zeros whose memory is taken page by page, as it is written to.
+
+    numpy asks for huge pages, each of which is cleared as a whole when the first of its numbers is
+    written: that took half of the time of small kernel problems.
+
+    Examples
+    --------
+    >>> from taut.data.memory import taken_when_written
+    >>> taken_when_written((10_000, 10_000), "f8")[-1, -1]
+    np.float64(0.0)
+    """
+    size = math.prod(shape)
+    room = mmap.mmap(-1, max(size * np.dtype(dtype).itemsize, 1))
+    return np.frombuffer(room, dtype=dtype, count=size).reshape(shape)

@@ -51,6 +51,11 @@ class KernelRows(ABC):
         """The same rows, with blocks in another precision."""
 
     @property
+    def cheap(self) -> bool:
+        """Whether a row is computed sooner than it is written to memory that is new."""
+        return False
+
+    @property
     def error(self) -> float:
         """How far a value of a block may be from the true one; infinite where no bound is known."""
         return float("inf")

@@ -168,6 +168,11 @@ class _MultipleRows(KernelRows):
         return _MultipleRows(self.rows.astype(dtype), self.factor)
 
     @property
+    def cheap(self):
+        """As the rows."""
+        return self.rows.cheap
+
+    @property
     def error(self):
         """Times the factor, and what the product is rounded by, at most as much."""
         return 2.0 * self.factor * self.rows.error

@@ -21,6 +21,7 @@ from taut.kernels.base import (
 )
 from taut.kernels.inner import InnerRows, Split
 
+_FEW = 64  # columns, whose products take as long as the function of them
 _UNITS = 8.0  # in the last place, by which values are off beside what sums do
 
 
@@ -61,6 +62,11 @@ class ProductRows(KernelRows):
     def astype(self, dtype):
         """The same numbers, rounded."""
         return ProductRows(self.kernel, self.inner.astype(dtype), self.split)
+
+    @property
+    def cheap(self):
+        """Where there are few columns."""
+        return self.inner.dense.shape[1] <= _FEW
 
     @property
     def error(self):

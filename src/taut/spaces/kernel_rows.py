@@ -9,6 +9,7 @@ import numpy as np
 from taut.compiled.jit import kernel
 from taut.compiled.threads import in_threads
 from taut.console.notices import warn_once
+from taut.data.memory import taken_when_written
 from taut.errors import CacheOverflow
 from taut.kernels import KernelRows
 from taut.kernels.base import Places
@@ -72,8 +73,7 @@ class RowCache:
         self.constant = constant
         self.n_jobs = n_jobs
         self.capacity = min(rows.n, max(nbytes // (rows.dtype.itemsize * rows.n), 1))
-        # Memory that is not written to is not taken.
-        self.gram = np.empty((self.capacity, rows.n), dtype=rows.dtype)
+        self.gram = taken_when_written((self.capacity, rows.n), rows.dtype)
         self._slot = np.full(rows.n, -1)  # of each row
         self._owner = np.full(self.capacity, -1)  # of each slot
         self._used = np.zeros(self.capacity, dtype=np.int64)  # when it was, last
@@ -103,10 +103,13 @@ class RowCache:
     def add(
         self, which: np.ndarray, amounts: np.ndarray, out: np.ndarray, keep: np.ndarray
     ) -> None:
-        """out[k] += sum_p amounts[k, p] times row which[p]; rows are kept where `keep` says so."""
+        """out[k] += sum_p amounts[k, p] times row which[p].
+
+        Rows stay at hand where `keep` says so, unless they are as soon computed.
+        """
         self.drifts = self.drifts + self._error * np.abs(amounts).sum(axis=1)
         self._count(which[self._slot[which] < 0])
-        here = keep | (self._slot[which] >= 0)
+        here = (self._slot[which] >= 0) | (keep & (not self.rows.cheap))
         for part in np.array_split(np.flatnonzero(here), -(-int(here.sum()) // self.capacity) or 1):
             self._add_held(self._hold(which[part]), np.ascontiguousarray(amounts[:, part]), out)
         passing = np.flatnonzero(~here)
@@ -220,11 +223,11 @@ class WorkingMatrix:
         return self.members, self._matrix
 
     def _make_room(self, old: int) -> None:
-        """Have a matrix of at least as many rows; memory that is not written to is not taken."""
+        """Have a matrix of at least as many rows."""
         n = len(self.members)
         if n > len(self._matrix):
             size = max(n, min(2 * n, self.most))
-            larger = np.empty((size, size), dtype=self._matrix.dtype)
+            larger = taken_when_written((size, size), self._matrix.dtype)
             larger[:old, :old] = self._matrix[:old, :old]
             self._matrix = larger
 
