@@ -212,7 +212,9 @@ def test_a_start_at_another_c_moves_no_centre():
 
 
 def test_a_small_cache_computes_rows_again_and_says_so():
-    cache = RowCache(RBF(0.3).prepared(X, np.float32), 2.0, nbytes=60 * 4 * 10)
+    assert RBF(0.3).prepared(X, np.float32).cheap  # those of few columns are not kept
+    wide = RBF(0.3 / 20).prepared(np.tile(X, 20), np.float32)
+    cache = RowCache(wide, 2.0, nbytes=60 * 4 * 10)
     assert cache.capacity == 10
     expected = RBF(0.3)(X) + 2.0
     amounts = RNG.normal(size=(2, 25))
