@@ -18,6 +18,7 @@ _HEIGHT = 512  # rows, and
 _WIDTH = 1024  # numbers of each, that stay in the processor's cache
 _STRIP = 64  # rows of a matrix that is mirrored
 _SLACK = 1.3  # times as many members as are wanted, beyond which a working matrix begins anew
+_LEAST = 2048  # members in any case, 17 MB: of fewer a fit takes ever more rounds
 _MORE = 64  # members beyond that
 
 
@@ -202,7 +203,7 @@ class WorkingMatrix:
     def __init__(self, cache: RowCache, scale: np.ndarray, nbytes: int) -> None:
         self.cache = cache
         #: Members that there is memory for; more are held only if they are wanted at once.
-        self.most = max(int(np.sqrt(nbytes / cache.gram.itemsize)), 2)
+        self.most = max(int(np.sqrt(nbytes / cache.gram.itemsize)), _LEAST)
         self.scale = scale.astype(cache.gram.dtype)
         self.members = np.empty(0, dtype=np.int64)
         self._matrix = np.empty((0, 0), dtype=cache.gram.dtype)
