@@ -29,7 +29,7 @@ _LOCAL = 0.1  # of a working set's gap, at which it is left
 _GOAL = 0.3  # of the gap that is wanted of all blocks, at which any working set is left
 _CHANCE = 0.4  # of the objective: while the gap is larger, blocks are drawn at random
 _NEGLIGIBLE = 0.02  # of the mean gap that is wanted: blocks with less are satisfied
-_ROUNDING = 1e-6  # of a block's weight, by which it is at a bound
+_ROUNDING = 1e-6  # of a block's weight, or of the largest dual variable, that counts as a bound
 _CENTRE = 1.0  # strength of the moving centre within a working set
 _WEAKEST = 0.1  # below which it is switched off
 _STEPS = 100  # for each block of a working set, at most
@@ -149,7 +149,8 @@ class PairedSets(Serial):
         if left > enough:  # a centre that is too strong, and moves too often, need not converge
             self._weaken()
         new = np.clip(alpha + stiffness * signs * moves / lengths, 0.0, weight)
-        new[new < _ROUNDING * weight] = 0.0
+        # Of separable data no dual variable is anywhere near its weight.
+        new[new < _ROUNDING * np.minimum(weight, new.max(initial=0.0))] = 0.0
         return np.where(new > (1.0 - _ROUNDING) * weight, weight, new)
 
     def _weaken(self) -> None:
