@@ -406,6 +406,17 @@ def test_a_matrix_that_is_no_kernel_has_no_bound():
     assert "not symmetric" in taut.certify(model, skew, SIGNS).message
 
 
+def test_columns_far_apart_whose_kernel_values_are_rounded():
+    near, kernel = RNG.normal(size=(40, 2)), RBF(1.0) + 1e-9 * RBF(1e-3)
+    rows, y = near + 3e7 * (np.arange(40)[:, None] % 2), SIGNS[:40]
+    squares = ((rows[:, None] - rows) ** 2).sum(axis=2)
+    K = np.exp(-squares) + 1e-9 * np.exp(-1e-3 * squares)
+    columns = np.linalg.cholesky(K + 1e-14 * np.eye(40))
+    optimum = reference.solve_svm(columns, y, np.full(40, 2.0), free=True)
+    machine = taut.certify(SVC(kernel=kernel, C=2.0).fit(rows, y), rows, y).machines[0]
+    assert machine.dual <= optimum * (1.0 + 1e-9)
+
+
 def test_weights_that_have_diverged_have_no_bound():
     model = LinearSVC().fit(X, SIGNS)
     model.coef_ = model.coef_ * np.nan

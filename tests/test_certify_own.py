@@ -17,7 +17,8 @@ from estimator_cases import CASES, CODES, NUMBERS, SIGNS, X
 from own_structures import Tags
 from taut.data import Stream
 from taut.errors import InvalidData
-from taut.kernels import RBF
+from taut.kernels import RBF, ClassSimilarity, Linear, PairProduct
+from taut.structures import JointKernel
 
 pytestmark = pytest.mark.filterwarnings("ignore::taut.errors.NotConverged")
 
@@ -285,6 +286,19 @@ def test_a_structure_of_a_users():
     machine = only(taut.certify(model, rows, labels))
     assert_allclose(machine.primal, model.certificate_.primal, rtol=1e-9)
     assert machine.relative_gap < 3e-3
+
+
+def test_weights_that_are_coefficients_of_pairs_of_one_fit():
+    kernel, rows = PairProduct(Linear(), ClassSimilarity(np.eye(3))), list(X[:20])
+    labels = CODES[:20].tolist()
+    for explicit in (False, True):
+        structure = JointKernel(kernel, labels=range(3), explicit=explicit)
+        model = taut.StructuredSVM(structure, random_state=0).fit(rows, labels)
+        report = taut.certify(model, rows, labels)
+        if explicit:
+            assert report.relative_gap < 3e-3
+        else:
+            assert "coefficients of pairs that belong to one fit: see certif" in report.message
 
 
 def test_models_of_a_path():

@@ -481,7 +481,7 @@ def test_compression_needs_the_training_data(fitted):
             model.compress(x, y, n_support=wrong)
     with pytest.raises(InvalidData, match="tol"):
         model.compress(x, y, tol=0.0)
-    with pytest.raises(InvalidData, match="is linear"):
+    with pytest.raises(InvalidData, match="compress is for models with a kernel on rows"):
         taut.BinarySVM(random_state=0).fit(x, y).compress(x, y, n_support=5)
     with pytest.raises(AttributeError, match="no compress"):
         _ = fitted("bags")[0].compress

@@ -1,5 +1,9 @@
 """The space of a kernel: the same problems through rows of a kernel matrix, certified."""
 
+import multiprocessing
+import os
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -9,6 +13,7 @@ from sklearn.svm import SVC
 import reference
 from cases import long_if
 from taut import Problem, Regularizer, Status, solve
+from taut.data.memory import taken_when_written
 from taut.engines import paired, working
 from taut.errors import CacheOverflow, InvalidData, InvalidFile
 from taut.kernels import (
@@ -211,6 +216,106 @@ def test_a_start_at_another_c_moves_no_centre():
     again = solve(problem, start=first.state, tol=1e-2, random_state=0).certificate
     assert again.status is Status.CONVERGED
     assert again.passes < 20
+
+
+def test_separable_data_have_dual_variables_far_below_c():
+    signs = np.sign(X[:, 0] * X[:, 1])
+    for C in (1e4, 1e7):
+        problem = Problem(Scalar(), X, signs, C=C, space=through_kernel(RBF(2.0), whole=0))
+        found = solve(problem, tol=1e-3, random_state=0).certificate
+        assert found.status is Status.CONVERGED
+        assert_allclose(found.primal, 0.5 * signs @ np.linalg.solve(RBF(2.0)(X), signs), rtol=0.2)
+
+
+def test_rows_that_single_precision_does_not_know_have_double():
+    far = X + 1e4 * RNG.integers(3, size=(60, 1))
+    problem = Problem(Scalar(), far, SIGNS, space=through_kernel(RBF(1.0), whole=0))
+    assert problem.data.blocks.features.rows.dtype == np.float64
+    found = solve(problem, tol=1e-3, random_state=0).certificate
+    assert found.status is Status.CONVERGED
+    assert found.rounding > 1e-9 * found.primal  # values themselves are not exact
+
+
+def test_small_gaps_are_sought_in_double_precision():
+    problem = kernelised("scalar", RBF(0.5), C=5.0, whole=0)
+    assert solve(problem, tol=1e-9, random_state=0).certificate.status is Status.CONVERGED
+    assert problem.data.blocks.features.rows.dtype == np.float64
+
+
+def test_kernels_that_are_tested_on_some_rows_say_so():
+    rows = np.random.default_rng(0).normal(size=(1100, 2))
+    function = Function(lambda A, B: np.exp(-np.abs(A[:, None] - B).sum(axis=2)))
+    problem = Problem(
+        Scalar(), rows, np.sign(rows[:, 0]), C=0.01, space=through_kernel(function, whole=0)
+    )
+    found = solve(problem, tol=1e-2, random_state=0).certificate
+    assert found.of.endswith("if the kernel is positive definite, as it is on 1000 of 1100 rows")
+    assert found.of in found.message
+
+
+class Doubled(Scalar):
+    """A structure that somebody derived: its hinge is not that of its parent's margins."""
+
+    @staticmethod
+    def loss(data, i, label):
+        return 2.0 * label[0]
+
+    @staticmethod
+    def argmax(data, i, work, loss_weight, label):
+        violation = 2.0 * loss_weight - data[0][i, 0] * work[0]
+        label[0] = 1 if violation > 0.0 else 0
+        return max(violation, 0.0)
+
+    exact_step = None
+
+
+def test_margins_of_a_parent_are_not_those_of_a_child():
+    space = through_kernel(RBF(0.5), whole=0)
+    problem = Problem(Doubled(), X, SIGNS, C=2.0, space=space)
+    assert problem.data.signed_rows is None
+    assert problem.data.slack(np.zeros((1, 60))) is None
+    found = solve(problem, tol=1e-5, random_state=0, check=True).certificate
+    psi, losses = reference.binary_blocks(np.linalg.cholesky(RBF(0.5)(X)), SIGNS)
+    optimum = reference.solve_qp(psi, [2.0 * loss for loss in losses], np.full(60, 2.0))[0]
+    assert_allclose(found.primal, optimum, rtol=2e-5)
+
+
+def test_threads_that_share_a_problem_take_turns():
+    problem = kernelised("multiclass", RBF(0.3), whole=0)
+    shared = [problem.with_factor(C) for C in (0.3, 1.0, 3.0, 10.0)]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda own: solve(own, tol=1e-4, random_state=0), shared))
+    for own, result in zip(shared, found, strict=True):
+        alone = kernelised("multiclass", RBF(0.3), C=own.C, whole=0).primal(result.w)
+        assert_allclose(result.certificate.primal, alone, rtol=1e-9)
+        assert result.certificate.status is Status.CONVERGED
+
+
+def test_rows_that_were_not_computed_are_not_there(monkeypatch):
+    cache = RowCache(RBF(0.3 / 20).prepared(np.tile(X, 20), np.float32), 0.0, 60 * 4 * 60)
+    out = np.zeros((1, 60))
+    with monkeypatch.context() as torn:
+        torn.setattr(cache, "compute", fail)
+        with pytest.raises(MemoryError):
+            cache.add(np.arange(5), np.ones((1, 5)), out, np.ones(5, dtype=bool))
+    assert (cache.slots(np.arange(60)) < 0).all()
+    out[:] = 0.0
+    cache.add(np.arange(5), np.ones((1, 5)), out, np.ones(5, dtype=bool))
+    assert_allclose(out[0], RBF(0.3)(X)[:5].sum(axis=0), rtol=1e-5)
+
+
+def fail(*arguments):
+    raise MemoryError
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="only where processes fork")
+def test_forked_processes_do_not_share_memory():
+    array = taken_when_written((4,), np.float64)
+    child = multiprocessing.get_context("fork").Process(target=array.fill, args=(1.0,))
+    child.start()
+    child.join()
+    assert child.exitcode == 0
+    assert not array.any()
 
 
 def test_a_small_cache_computes_rows_again_and_says_so():

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.spatial.distance import cdist
 from sklearn.metrics import pairwise
 
 from taut.errors import InvalidData, InvalidStructure, InvalidType
@@ -121,6 +122,50 @@ def test_single_precision_exponentials():
     assert out[0, 0] == 1.0
 
 
+@pytest.mark.parametrize("how", ["dense", "csr"])
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        Laplacian(0.3),
+        Laplacian(300.0),
+        Chi2(0.7),
+        Intersection(),
+        RBF(0.3) + 2.0 * Linear(),
+        0.1 * (Laplacian(0.3) * Intersection() * Polynomial(3, 0.5, 1.0)) + Chi2(0.7),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("size", [1.0, 1e3])
+def test_errors_of_single_precision_are_within_their_bound(kernel, how, size):
+    rows = kernel.prepared(stored(size * X, how), np.float64)
+    single = rows.astype(np.float32)
+    found, exact = np.empty((30, 30), np.float32), np.empty((30, 30))
+    single.block(slice(None), single, slice(None), found)
+    rows.block(slice(None), rows, slice(None), exact)
+    assert np.abs(found - exact).max() <= single.error < np.inf
+    assert rows.error < 1e-6 * single.error or single.error > 1.0
+    assert not single.cheap or type(kernel) not in (Laplacian, Chi2, Intersection)
+
+
+def test_errors_of_matrices_and_functions():
+    K = RBF(0.3)(X)
+    rows = Precomputed().prepared(K, np.float64)
+    single = rows.astype(np.float32)
+    assert rows.error == 0.0
+    assert 0.0 < np.abs(single.matrix - K).max() <= single.error <= 1e-7
+    both = (Precomputed() + 0.1 * Precomputed()).prepared(K, np.float64)
+    assert 0.0 < both.error < 1e-15
+    own = VALUES["function"][0]
+    assert all(k.prepared(X, np.float64).error == np.inf for k in (own, own + RBF(1.0), 2.0 * own))
+    far = (RBF(1.0) * Linear()).prepared(1e200 * X, np.float64)
+    assert far.error == np.inf
+
+
+def test_sums_of_cheap_kernels_are_cheap():
+    assert (RBF(0.3) + Linear()).prepared(X, np.float64).cheap
+    assert not (RBF(0.3) * Laplacian(0.3)).prepared(X, np.float64).cheap
+
+
 @pytest.mark.parametrize("name", list(VALUES))
 def test_blocks_diagonals_and_taken_rows(name):
     kernel, expected = VALUES[name]
@@ -178,7 +223,7 @@ def test_what_is_known_to_be_definite():
     known = [Linear(), RBF(), Laplacian(), Polynomial(2), Intersection(), Chi2(), VonMises()]
     assert all(kernel.definite for kernel in known)
     assert (RBF() + Linear() * VonMises()).definite
-    unknown = [Polynomial(2.5), Polynomial(2, coef0=-1.0), Precomputed(), Function(np.dot)]
+    unknown = [Polynomial(2, coef0=-1.0), Precomputed(), Function(np.dot)]
     assert not any(kernel.definite for kernel in [*unknown, RBF() + Precomputed()])
 
 
@@ -209,10 +254,86 @@ def test_definite_functions_and_matrices_pass():
     assert check_definite(kernel, kernel.prepared(many, np.float64), RNG) == 1000
     single = Precomputed().prepared(RBF(0.3)(X), np.float32)
     assert check_definite(Precomputed(), single, RNG) == 30
-    uneven = Function(lambda A, B: A @ B.T + A[:, :1])
-    rows = uneven.prepared(X, np.float64)
+    late = X.copy()
+    late[13, 0] = 50.0  # in no row that a function is tried on
+    uneven = Function(lambda A, B: A @ B.T + (A[:, :1] == 50.0) * 1.0)
+    rows = uneven.prepared(late, np.float64)
     with pytest.raises(InvalidData, match="not symmetric"):
         check_definite(uneven, rows, RNG)
+
+
+@pytest.mark.parametrize("definite", [None, True])
+def test_functions_that_are_not_symmetric(definite):
+    uneven = Function(lambda A, B: A @ B.T + A[:, :1], definite)
+    with pytest.raises(InvalidData, match="not symmetric"):
+        uneven.prepared(X, np.float64)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda A, B: np.exp(-(cdist(A, B) ** 2) / (A.shape[1] * A.var())),
+        lambda A, B: (A - A.mean(axis=0)) @ (B - B.mean(axis=0)).T,
+        lambda A, B: (A @ B.T) / len(B),
+    ],
+    ids=["variance", "mean", "size"],
+)
+def test_functions_of_blocks(function):
+    with pytest.raises(InvalidStructure, match=r"block of 8 x 8 .* on x and z alone"):
+        Function(function, definite=True).prepared(X, np.float64)
+    Function(function).prepared(X[:1], np.float64)
+
+
+@pytest.mark.parametrize("how", ["dense", "csr"])
+def test_functions_cannot_change_data(how):
+    def in_place(A, B):
+        for rows in (A, B):
+            values = rows.data if how == "csr" else rows
+            values *= 2.0
+        values = A @ B.T
+        return values.toarray() if how == "csr" else values
+
+    given = stored(X.copy(), how)
+    rows = Function(in_place).prepared(given, np.float64)
+    out = np.empty((30, 30))
+    rows.block(slice(None), rows, slice(None), out)
+    np.testing.assert_allclose(out, 4.0 * X @ X.T)
+    np.testing.assert_allclose(rows.diagonal(), np.diag(out))
+    rows.block(slice(0, 30), rows, slice(0, 30), out)
+    np.testing.assert_array_equal(given.toarray() if how == "csr" else given, X)
+
+
+def test_functions_of_single_precision_are_rounded():
+    rows = X.astype(np.float32)
+    Function(lambda A, B: pairwise.rbf_kernel(A, B, 0.3)).prepared(rows, np.float32)
+
+
+def test_all_pairs_of_a_matrix_are_looked_at():
+    K = np.eye(1600)
+    K[1100, 1500] = K[1500, 1100] = 3.0
+    for kernel in (Precomputed(), 2.0 * Precomputed()):
+        rows = kernel.prepared(K, np.float64)
+        generator = np.random.default_rng(0)
+        with pytest.raises(InvalidData, match=r"rows 1100 and 1500 have .* clip the negative"):
+            check_definite(kernel, rows, generator)
+    K[1100, 1500] = K[1500, 1100] = 1.0
+    assert check_definite(Precomputed(), Precomputed().prepared(K, np.float64), RNG) == 1000
+    K[1100, 1500] = K[1500, 1100] = 0.0
+    K[7, 7] = -1.0
+    with pytest.raises(InvalidData, match=r"rows 7 and 7 have k\(7, 7\) = -1,"):
+        check_definite(Precomputed(), Precomputed().prepared(K, np.float64), RNG)
+
+
+def test_what_is_advised_for_matrices():
+    K = RBF(0.3)(X)
+    rounded = RBF(1e-3)(X[:, :1]).astype(np.float32).astype(np.float64)
+    for matrix, words in (
+        (rounded, "values rounded to float32 look so.* add at least .* to the diagonal"),
+        (K - 0.9 * np.eye(30), r"certified; clip the negative eigenvalues.*VonMises"),
+    ):
+        rows = Precomputed().prepared(matrix, np.float64)
+        with pytest.raises(InvalidData, match=words):
+            check_definite(Precomputed(), rows, RNG)
 
 
 REFUSED = {
@@ -221,6 +342,7 @@ REFUSED = {
     "negative gamma": (lambda: RBF(-1.0), InvalidData, "positive"),
     "type of gamma": (lambda: Laplacian(None), InvalidType, "positive number"),
     "degree": (lambda: Polynomial(0), InvalidData, "degree"),
+    "fraction": (lambda: Polynomial(1.5), InvalidData, "positive integer"),
     "coef0": (lambda: Polynomial(2, coef0=np.nan), InvalidData, "coef0"),
     "factor": (lambda: -1.0 * RBF(), InvalidData, "factor"),
     "object": (lambda: as_kernel(3), InvalidType, "function"),
@@ -232,7 +354,7 @@ REFUSED = {
     "shape of a matrix": (lambda: Precomputed()(X), InvalidData, r"\(30, 6\)"),
     "asymmetric": (lambda: Precomputed()(np.eye(3) + np.eye(3, k=1)), InvalidData, "not symmetric"),
     "sparse matrix": (lambda: Precomputed()(sp.eye_array(3, format="csr")), InvalidType, "sparse"),
-    "shape of a function": (lambda: Function(lambda A, B: A)(X), InvalidStructure, r"\(3, 6\)"),
+    "shape of a function": (lambda: Function(lambda A, B: A)(X), InvalidStructure, r"\(8, 6\)"),
     "half": (lambda: Function(lambda A, B: (A @ B.T).astype("f2"))(X), InvalidStructure, "float16"),
     "infinite": (lambda: Function(lambda A, B: np.inf * (A @ B.T))(X), InvalidStructure, "NaN"),
     "definite": (lambda: Function(np.dot, definite=False), InvalidData, "None"),

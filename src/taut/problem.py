@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from taut.binding import Data, Findings, bind
+from taut.binding import Data, Findings, bind, spot_check
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
 from taut.spaces.features import Features
@@ -24,7 +24,7 @@ from taut.spaces.regularizer import Prior, Regularizer
 from taut.storage.checksum import checksum
 from taut.storage.digest import Digest, digest_of
 from taut.storage.stored import LARGEST
-from taut.structures.abilities import ability
+from taut.structures.abilities import ability, is_users
 from taut.structures.base import CompiledStructure, Structure
 
 
@@ -137,8 +137,9 @@ class Problem:
     goes_on: bool = False
     #: Whether the blocks can be looked at again, as true bounds demand.
     repeatable = True
-    #: The data, where they are in memory.
+    #: The data, where they are in memory, and what their features are turned into.
     X: Any = None
+    space: Callable[[Features], Features] | None = None
     _known: Belonging | None = None
 
     def __init__(
@@ -165,6 +166,11 @@ class Problem:
         self.n_jobs = n_jobs
         self.sample_weight = check_sample_weight(sample_weight, self.n_blocks)
         self._set_factor(C)
+
+    def spot_check(self) -> None:
+        """Test a user's structure on a few blocks, whose features the laws are about."""
+        of_users = self.space is not None and is_users(self.structure)
+        spot_check(bind(self.structure, self.X, self.y) if of_users else self.data)
 
     def with_factor(self, C: float, known: Belonging | None = None) -> Self:
         """The same problem with another C; the data are shared.
@@ -264,14 +270,15 @@ class Problem:
         """
         self.data.settle(v)
         value = magnitude = self.quadratic.value(v)
-        n = 0
+        n, inexactness = 0, 0.0
         for data, weight in self.bound():
             hinges, sizes = data.evaluate(v, weight, self.n_jobs)
             value += hinges
             magnitude += hinges + sizes
             n += data.n_blocks
+            inexactness += data.inexactness(v, weight)
         # Where all hinges are zero at the prior mean, the objective is at its least.
-        return Bound(value, rounding_of(magnitude, n) if value > 0.0 else 0.0)
+        return Bound(value, rounding_of(magnitude, n) + inexactness if value > 0.0 else 0.0)
 
     def checksum(self) -> bytes:
         """Tells data in memory from others, as far as they are arrays; as fast as they are read."""

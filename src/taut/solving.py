@@ -9,7 +9,6 @@ from contextlib import ExitStack
 
 import numpy as np
 
-from taut.binding import spot_check
 from taut.console.interrupts import closing_all
 from taut.console.progress import looks_on
 from taut.engines.naming import Arrays
@@ -102,7 +101,7 @@ def solve(
             "kernel has finitely many features"
         )
     if check:
-        spot_check(problem.data)
+        problem.spot_check()
     solver = solver or DEFAULT_SOLVERS[problem.comes_as]()
     run = Run(problem, solver, tol, np.random.default_rng(random_state))
     if keep_state or start is not None or checkpoint is not None:

@@ -10,6 +10,8 @@ import numpy as np
 from taut.structures.abilities import ability
 from taut.structures.base import Blocks, CompiledStructure, Operations
 
+_MARGINS = ("encode", "argmax", "loss", "parts")  # what margins are made of
+
 
 class CompiledAbilities:
     """The answers of a compiled structure."""
@@ -27,11 +29,13 @@ class CompiledAbilities:
     @property
     def signed_rows(self) -> tuple[np.ndarray, np.ndarray] | None:
         """Signs and losses of blocks of one row and one candidate."""
-        return self.structure.signed_rows(self.blocks)
+        known = self.structure.knows_of("signed_rows", *_MARGINS)
+        return self.structure.signed_rows(self.blocks) if known else None
 
     def slack(self, potentials: np.ndarray) -> np.ndarray | None:
         """How far the potentials of each row may be off while its block has no hinge."""
-        return self.structure.slack(self.blocks, potentials)
+        known = self.structure.knows_of("slack", *_MARGINS)
+        return self.structure.slack(self.blocks, potentials) if known else None
 
     @property
     def draws_labels(self) -> bool:

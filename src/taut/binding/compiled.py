@@ -80,6 +80,8 @@ class CompiledData(CompiledAbilities):
         self.unpad = features.unpad
         self.settle = features.settle
         self.is_point = features.is_point
+        self.inexactness = features.inexactness
+        self.condition = features.condition
         self.comes_as = features.comes_as
         self.lifts = features.lifts and self.prior.trivial
         self.own_space = features.view(blocks.data)

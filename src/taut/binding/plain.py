@@ -112,8 +112,15 @@ class PythonData(WrittenFeatures, PlainAbilities):
         """Any vector is one."""
         return True
 
+    #: On what a certificate depends that was not tested.
+    condition = ""
+
     def settle(self, w: np.ndarray) -> None:
         """Nothing: a point is its weights."""
+
+    def inexactness(self, w: np.ndarray, weight: np.ndarray) -> float:
+        """Nothing: features are those that the user wrote down."""
+        return 0.0
 
     def take(self, which: np.ndarray) -> None:
         """Nothing: examples are bound again."""

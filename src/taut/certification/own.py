@@ -81,6 +81,11 @@ def _problem_of(model: Any, given: Given) -> _Found:
     """The problem that fit would solve, if the model can be its outcome."""
     check_is_fitted(model)
     given.only_data(type(model).__name__, of_taut=True)
+    if getattr(getattr(model, "structure", None), "points", "weights") == "pairs":
+        raise NoBound(
+            "its weights are coefficients of pairs that belong to one fit: see certificate_, or "
+            "use explicit=True"
+        )
     w = model._form.point(model)
     problem, refitted = _as_if_fitted(model, given, w)
     _compare(vars(model), vars(refitted))

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from taut.data.arrays import Matrix
-from taut.kernels import Kernel, KernelRows
+from taut.kernels import Function, Kernel, KernelRows, Multiple, Product, Sum
 from taut.problem import rounding_of
 
 _ROOM = 64_000_000  # bytes of a block of a kernel matrix
@@ -84,6 +84,17 @@ class LinearSpace(Space):
         )
 
 
+def _has_functions(kernel: Kernel) -> bool:
+    """Whether a user's function has a part in it."""
+    if isinstance(kernel, Sum | Product):
+        return any(map(_has_functions, kernel.kernels))
+    return (
+        _has_functions(kernel.kernel)
+        if isinstance(kernel, Multiple)
+        else (isinstance(kernel, Function))
+    )
+
+
 class KernelSpace(Space):
     """Rows of a kernel; blocks of its matrix are computed when they are needed, and dropped.
 
@@ -98,10 +109,17 @@ class KernelSpace(Space):
         self.kernel = kernel
         self.rows = rows
         self.n = rows.n
-        # As the size of a term whose rounding is the error of a value; where that is not known,
-        # values count as rounded like all numbers.
-        error = rows.error if np.isfinite(rows.error) else 0.0
-        self._error = error / rounding_of(1.0, self.n)
+        # As sizes of terms whose rounding is the error of a value.
+        one = rounding_of(1.0, self.n)
+        error, self._relative = rows.error, 0.0
+        if not np.isfinite(error):
+            if kernel.definite and not _has_functions(kernel):
+                # No value is known at all, but for what all values of the kernel are at most.
+                error = 2.0 * float(rows.diagonal().max(initial=0.0))
+            else:
+                # Nobody knows what a user's function does; a unit in the last place is the least.
+                error, self._relative = 0.0, float(np.finfo(np.float64).eps) / one
+        self._error = error / one
 
     def take(self, rows: np.ndarray) -> KernelSpace:
         """Some of the rows alone."""
@@ -120,7 +138,8 @@ class KernelSpace(Space):
             self.rows.block(some, self.rows, support, block)
             scores[some] = block @ own
             np.abs(block, out=block)
-            spread[some] = block @ sizes + self._error * sizes.sum(axis=0)
+            spread[some] = (1.0 + self._relative) * (block @ sizes)
+            spread[some] += self._error * sizes.sum(axis=0)
         return [
             Point(float(b @ s), float(np.abs(b) @ z), s, z)
             for b, s, z in zip(betas, scores.T, spread.T, strict=True)

@@ -131,5 +131,12 @@ def taken_when_written(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     np.float64(0.0)
     """
     size = math.prod(shape)
-    room = mmap.mmap(-1, max(size * np.dtype(dtype).itemsize, 1))
+    nbytes = max(size * np.dtype(dtype).itemsize, 1)
+    if hasattr(mmap, "MAP_PRIVATE"):  # or forked processes would write into each other's
+        room = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        if hasattr(mmap, "MADV_NOHUGEPAGE"):
+            with contextlib.suppress(OSError):  # kernels without huge pages
+                room.madvise(mmap.MADV_NOHUGEPAGE)
+    else:
+        room = mmap.mmap(-1, nbytes)
     return np.frombuffer(room, dtype=dtype, count=size).reshape(shape)

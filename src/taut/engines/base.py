@@ -40,6 +40,11 @@ class DualState(ABC):
     follows: bool = True
 
     @property
+    def precise(self) -> bool:
+        """Whether passes work in float64."""
+        return self.w.dtype == np.float64
+
+    @property
     @abstractmethod
     def loss_sum(self) -> float:
         """Sum of a loss: the dual's linear term, as the passes have added it up."""

@@ -68,8 +68,11 @@ class PairedSets(Serial):
 
     def sweep(self, stiffness: float, keep_going: KeepGoing) -> Reply:
         """A look at all blocks, and a round unless they are good enough."""
+        with self.features.turns:
+            return self._look_and_move(keep_going)
+
+    def _look_and_move(self, keep_going: KeepGoing) -> Reply:
         potentials, coefficients, _tail = self.features.shares(self.w)
-        duals: Any = self.part.duals
         weight, f, b = self.problem.block_weight, potentials[0], coefficients[0]
         self.part.loss_sum = float(self.alpha @ self.losses)
         r = self.signs * self.losses - f
@@ -80,8 +83,8 @@ class PairedSets(Serial):
         primal = 0.5 * float(b @ f) + float(hinge.sum())
         goal, calls = self.tol * primal, len(r)
         if total <= goal:
-            slack = duals.data.slack(potentials)
-            self.features.vouch(self.w, (self.alpha == 0.0) & (slack > self.features.cache.drift))
+            certain = (self.alpha == 0.0) & (-violation > self.features.cache.drift)
+            self.features.vouch(self.w, certain)
             return Reply(total, 0.0, calls, True, True)
         if primal - total < self.dual:  # under a centre it may fall, but not for long
             self._weaken()
@@ -158,6 +161,11 @@ class PairedSets(Serial):
 
     def wake(self) -> None:
         """All blocks are looked at in each pass."""
+
+    @property
+    def precise(self) -> bool:
+        """Whether rows have the precision of points."""
+        return self.features.rows is self.features.exact_rows
 
     def widen(self):
         """Points are of float64 already; rows and working sets are then, too."""

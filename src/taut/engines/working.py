@@ -51,6 +51,10 @@ class WorkingSets(Serial):
 
     def sweep(self, stiffness: float, keep_going: KeepGoing) -> Reply:
         """A look at all blocks, and a round unless they are good enough."""
+        with self.features.turns:
+            return self._look_and_move(keep_going)
+
+    def _look_and_move(self, keep_going: KeepGoing) -> Reply:
         gap = np.empty(self.problem.n_blocks)
         self.part.duals.look(self.w, gap)
         gap = np.maximum(gap, 0.0)
@@ -150,6 +154,11 @@ class WorkingSets(Serial):
         potentials[:] = all_potentials[:, features.members]
         tail[:] = own_tail
         return part, features, w
+
+    @property
+    def precise(self) -> bool:
+        """Whether rows have the precision of points."""
+        return self.features.rows is self.features.exact_rows
 
     def widen(self):
         """Points are of float64 already; working sets are then, too."""

@@ -62,8 +62,9 @@ def compressed(
     """A model of fewer rows; see `StructuralEstimator.compress`."""
     if model._form is not KERNEL:
         raise InvalidData(
-            f"{type(model).__name__} is linear: compress is for models with a kernel, whose "
-            "predictions take as long as their support rows are many"
+            "compress is for models with a kernel on rows, such as kernel='rbf', and this "
+            f"{type(model).__name__} has none: it leaves out support rows, which predictions take "
+            "time for"
         )
     most = _as_count(n_support, tol, len(model.support_))
     problem = training_problem(model, X, y, fit_params)

@@ -51,6 +51,11 @@ class KernelRows(ABC):
         """The same rows, with blocks in another precision."""
 
     @property
+    def largest(self) -> float:
+        """What |k| of these rows is at most, as computed; infinite where no bound is known."""
+        return float("inf")
+
+    @property
     def cheap(self) -> bool:
         """Whether a row is computed sooner than it is written to memory that is new."""
         return False

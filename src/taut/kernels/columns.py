@@ -16,6 +16,7 @@ from taut.errors import InvalidData
 from taut.kernels.base import Kernel, KernelRows, check_gamma, stored_numbers, width_of
 
 _ROOM = 8_000_000  # bytes that rows of CSR may take while they are dense
+_UNITS = 8.0  # in the last place, by which values are off beside what sums do
 
 
 @helper
@@ -112,6 +113,29 @@ class ColumnRows(KernelRows):
         return ColumnRows(self.kernel, rows, self.n_columns)
 
     @property
+    def largest(self):
+        """By k(x, z)^2 <= k(x, x) k(z, z)."""
+        return float(np.abs(self.diagonal()).max(initial=0.0)) if self.kernel.definite else np.inf
+
+    @property
+    def error(self):
+        """By the largest sum of a row, and how often the sum over columns is rounded.
+
+        No partial sum of two rows is more than four such sums: where the columns of CSR are taken
+        back from those that one row has alone, terms count twice.
+        """
+        unit = 0.5 * float(np.finfo(self.dtype).eps)
+        sizes = np.abs(self.rows[0])
+        if len(self.rows) == 1:
+            sums = sizes.sum(axis=1, dtype=np.float64)
+        else:
+            starts = self.rows[2]
+            sums = np.add.reduceat(np.append(sizes, 0.0).astype(np.float64), starts[:-1])
+            sums *= np.diff(starts) > 0
+        largest = float(sums.max(initial=0.0))
+        return self.kernel.spread(unit, (2.0 * self.n_columns + _UNITS) * unit * 4.0 * largest)
+
+    @property
     def nbytes(self):
         """Of the arrays."""
         return sum(array.nbytes for array in self.rows)
@@ -144,6 +168,13 @@ class ColumnKernel(Kernel):
     def finish(self, sums: np.ndarray) -> None:
         """Turn sums into values, in place."""
 
+    def spread(self, unit: float, error: float) -> float:
+        """How far a value may be off where sums are off by `error`.
+
+        `unit` is the largest relative error of a rounded number.
+        """
+        return error
+
     def own_values(self, rows: ColumnRows) -> np.ndarray:
         """k(x, x)."""
         return np.ones(rows.n, dtype=rows.dtype)
@@ -163,9 +194,16 @@ class _OfDistance(ColumnKernel):
         return type(self)(width_of(self.gamma, X))
 
     def finish(self, sums):
-        """The exponential."""
+        """The exponential; a distance that is rounded may be below 0."""
         sums *= sums.dtype.type(-float(self.gamma))
+        np.minimum(sums, 0.0, out=sums)
         np.exp(sums, out=sums)
+
+    def spread(self, unit, error):
+        """As far as the exponent is; values are from 0 to 1."""
+        with np.errstate(over="ignore"):
+            grown = float(np.expm1(float(self.gamma) * error))
+        return min(grown, 1.0) + 2.0 * _UNITS * unit
 
 
 class Laplacian(_OfDistance):

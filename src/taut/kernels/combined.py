@@ -11,6 +11,11 @@ from taut.data.arrays import Matrix
 from taut.kernels.base import Kernel, KernelRows, check_positive
 
 
+def _unit(dtype: np.dtype) -> float:
+    """The largest relative error of a rounded number."""
+    return 0.5 * float(np.finfo(dtype).eps)
+
+
 class _CombinedRows(KernelRows):
     """Rows as each of several kernels reads them."""
 
@@ -45,6 +50,32 @@ class _CombinedRows(KernelRows):
         return _CombinedRows(self.combined, [each.astype(dtype) for each in self.each])
 
     @property
+    def cheap(self):
+        """Where all are."""
+        return all(each.cheap for each in self.each)
+
+    @property
+    def largest(self):
+        """What the join makes of the largest of all."""
+        return float(functools.reduce(self.combined.join, (each.largest for each in self.each)))
+
+    @property
+    def error(self):
+        """What the join makes of the errors of all, and the rounding of what is joined."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            errors = [each.error for each in self.each]
+            if not np.isfinite(errors).all():
+                return float("inf")
+            # The true values may be as far beyond the computed ones as these are off.
+            largest = np.array([each.largest for each in self.each]) + errors
+            joined, error = largest[0], np.float64(errors[0])
+            for more, own in zip(largest[1:], errors[1:], strict=True):
+                error = self.combined.join_errors(joined, error, more, own)
+                joined = self.combined.join(joined, more)
+                error += _unit(self.dtype) * (joined + error)
+        return float("inf") if np.isnan(error) else float(error)
+
+    @property
     def nbytes(self):
         """Of all."""
         return sum(each.nbytes for each in self.each)
@@ -55,6 +86,7 @@ class _Combined(Kernel):
 
     join: Any
     join_maps: Any
+    join_errors: Any  # of values up to a and b, which are off by d and e: a, d, b, e
 
     def __init__(self, *kernels: Kernel) -> None:
         # What is already of this kind is not nested.
@@ -123,6 +155,7 @@ class Sum(_Combined):
 
     join = staticmethod(np.add)
     join_maps = staticmethod(lambda one, other: np.concatenate([one, other]))
+    join_errors = staticmethod(lambda a, d, b, e: d + e)
 
 
 class Product(_Combined):
@@ -138,14 +171,16 @@ class Product(_Combined):
 
     join = staticmethod(np.multiply)
     join_maps = staticmethod(np.kron)
+    join_errors = staticmethod(lambda a, d, b, e: a * e + b * d + d * e)
 
 
 class _MultipleRows(KernelRows):
     """Rows of a kernel, and the factor."""
 
-    def __init__(self, rows: KernelRows, factor: float) -> None:
+    def __init__(self, kernel: Multiple, rows: KernelRows) -> None:
+        self.kernel = kernel
         self.rows = rows
-        self.factor = factor
+        self.factor = kernel.factor
         self.n = rows.n
         self.dtype = rows.dtype
 
@@ -161,11 +196,11 @@ class _MultipleRows(KernelRows):
 
     def take(self, rows):
         """With the same factor."""
-        return _MultipleRows(self.rows.take(rows), self.factor)
+        return _MultipleRows(self.kernel, self.rows.take(rows))
 
     def astype(self, dtype):
         """With the same factor."""
-        return _MultipleRows(self.rows.astype(dtype), self.factor)
+        return _MultipleRows(self.kernel, self.rows.astype(dtype))
 
     @property
     def cheap(self):
@@ -173,9 +208,21 @@ class _MultipleRows(KernelRows):
         return self.rows.cheap
 
     @property
+    def largest(self):
+        """Times the factor."""
+        return self.factor * self.rows.largest
+
+    @property
     def error(self):
-        """Times the factor, and what the product is rounded by, at most as much."""
-        return 2.0 * self.factor * self.rows.error
+        """Times the factor, which is rounded, too, as the products are."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            error = np.float64(self.rows.error)
+            if not np.isfinite(error):
+                return float("inf")
+            largest = self.rows.largest
+            if not np.isfinite(largest):  # of powers, whose errors are several units of their size
+                return float(2.0 * self.factor * error)
+            return float(self.factor * (error + 3.0 * _unit(self.dtype) * (largest + error)))
 
     @property
     def nbytes(self):
@@ -232,9 +279,9 @@ class Multiple(Kernel):
 
     def kept(self, vectors, numbers, dtype):
         """For the kernel."""
-        return _MultipleRows(self.kernel.kept(vectors, numbers, dtype), self.factor)
+        return _MultipleRows(self, self.kernel.kept(vectors, numbers, dtype))
 
     def prepared(self, X, dtype, like=None):
         """For the kernel."""
         own = like.rows if isinstance(like, _MultipleRows) else None
-        return _MultipleRows(self.kernel.prepared(X, dtype, own), self.factor)
+        return _MultipleRows(self, self.kernel.prepared(X, dtype, own))

@@ -10,9 +10,13 @@ import scipy.sparse as sp
 
 from taut.data.arrays import Matrix
 from taut.errors import InvalidData, InvalidStructure, InvalidType
-from taut.kernels.base import EVERY, Kernel, KernelRows, Places, nbytes_of
+from taut.kernels.base import Kernel, KernelRows, Places, nbytes_of
 
 _SYMMETRY = 1e-6  # relative to the largest number
+_SINGLE = 1e-4  # the same, where values may have been computed in single precision
+_FIRST = 8  # rows that a function is tried on
+#: Parts of the block of these rows: small, wide, high, and a single pair.
+_PARTS = ((0, 2, 0, 3), (2, 3, 3, 8), (3, 8, 4, 6), (7, 8, 0, 1))
 
 
 class PrecomputedRows(KernelRows):
@@ -45,6 +49,19 @@ class PrecomputedRows(KernelRows):
             values.astype(dtype, copy=False) for values in (self.matrix, self._diagonal)
         )
         return PrecomputedRows(matrix, self.columns, diagonal)
+
+    @property
+    def largest(self) -> float:
+        """By looking at all values."""
+        parts = (np.abs(self.matrix[i : i + 512]).max(initial=0.0) for i in range(0, self.n, 512))
+        return float(max(parts, default=0.0))
+
+    @property
+    def error(self):
+        """Values are the data; in single precision they were rounded."""
+        if self.dtype == np.float64:
+            return 0.0
+        return 0.5 * float(np.finfo(self.dtype).eps) * self.largest
 
     @property
     def nbytes(self):
@@ -142,6 +159,11 @@ def checked_values(name: str, given: Any, n: int, m: int, things: str) -> np.nda
     return values
 
 
+def _copied(X: Matrix, places: Places) -> Matrix:
+    """Some rows, as arrays of their own: slices are views."""
+    return X[places].copy() if isinstance(places, slice) else X[places]
+
+
 class FunctionRows(KernelRows):
     """Rows as the user gave them."""
 
@@ -151,22 +173,54 @@ class FunctionRows(KernelRows):
         self.n = X.shape[0]
         self.dtype = np.dtype(dtype)
 
-    def _values(self, A: Matrix, B: Matrix) -> np.ndarray:
-        """What the function returns, checked."""
+    def _values(self, own: Places, other: FunctionRows, others: Places) -> np.ndarray:
+        """What the function returns, checked; it gets copies, and may work in place."""
+        A, B = _copied(self.X, own), _copied(other.X, others)
+        n, m = A.shape[0], B.shape[0]
         name = f"the kernel {_name(self.function)}"
-        return checked_values(name, self.function(A, B), A.shape[0], B.shape[0], "rows")
+        return checked_values(name, self.function(A, B), n, m, "rows")
+
+    def check(self) -> None:
+        """Refuse a function that is none of two rows, by its values on a few of them."""
+        some = np.unique(np.linspace(0, self.n - 1, min(self.n, _FIRST)).astype(np.int64))
+        whole = self._values(some, self, some)
+        single = np.float32 in (whole.dtype, self.X.dtype)
+        allowed = (_SINGLE if single else _SYMMETRY) * float(np.abs(whole).max(initial=0.0))
+        for top, bottom, left, right in _PARTS:
+            mine, theirs = some[top:bottom], some[left:right]
+            if not len(mine) or not len(theirs):
+                continue
+            part = self._values(mine, self, theirs)
+            there = whole[top:bottom, left:right]
+            off = np.abs(np.subtract(part, there, dtype=np.float64))
+            if off.max() > allowed:
+                i, j = np.unravel_index(int(off.argmax()), off.shape)
+                raise InvalidStructure(
+                    f"the kernel {_name(self.function)} returned {there[i, j]:g} for rows "
+                    f"{mine[i]} and {theirs[j]} in a block of {len(some)} x {len(some)} rows, and "
+                    f"{part[i, j]:g} in one of {len(mine)} x {len(theirs)}: k(x, z) must depend on "
+                    "x and z alone, not on the block that it is asked in; compute a mean, a "
+                    "variance or 'scale' of the data once, before, and center columns where this "
+                    "is rounding"
+                )
+        lower = float(np.abs(np.subtract(whole, whole.T, dtype=np.float64)).max(initial=0.0))
+        if lower > allowed:
+            raise InvalidData(
+                f"the kernel {_name(self.function)} is not symmetric: k(x, z) and k(z, x) differ "
+                f"by {lower:g} on the data; return a symmetric function of two rows"
+            )
 
     def block(self, own, other, others, out):
         """The function of two blocks of rows."""
         assert isinstance(other, FunctionRows)
-        out[:] = self._values(self.X[own], other.X[others])
+        out[:] = self._values(own, other, others)
 
     def diagonal(self):
         """Blocks along it."""
         out = np.empty(self.n, dtype=self.dtype)
         for first in range(0, self.n, 64):
             some: Places = slice(first, first + 64)
-            out[some] = np.diagonal(self._values(self.X[some], self.X[some]))
+            out[some] = np.diagonal(self._values(some, self, some))
         return out
 
     def take(self, rows):
@@ -190,8 +244,8 @@ class Function(Kernel):
     ----------
     function : callable
         function(A, B) returns the values of all rows of A with all rows of B, an array of shape
-        (rows of A, rows of B) of float64 or float32. It gets rows as they were given to `fit`,
-        dense or CSR.
+        (rows of A, rows of B) of float64 or float32. It gets copies of rows as they were given to
+        `fit`, dense or CSR, in blocks of any size: a value depends on its two rows alone.
     definite : bool, optional
         Give True where its matrix over any rows is known to be positive semidefinite. Otherwise it
         is tested on the data.
@@ -219,8 +273,8 @@ class Function(Kernel):
         return f"the kernel {_name(self.function)}"
 
     def prepared(self, X, dtype, like=None):
-        """Nothing to prepare; a first block tells whether the function is one."""
+        """Nothing to prepare; the first rows tell whether the function is one of two rows."""
         rows = FunctionRows(self.function, X, dtype)
-        some = X[EVERY if rows.n < 3 else slice(0, 3)]
-        rows._values(some, some[:2])
+        if like is None:
+            rows.check()
         return rows

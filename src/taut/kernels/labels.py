@@ -219,7 +219,7 @@ class VonMisesLabels(LabelKernel):
 
 
 def _angles(labels: Any) -> np.ndarray:
-    """Finite numbers, or InvalidData."""
+    """Finite numbers of at most a full turn, or InvalidData."""
     try:
         angles = np.asarray(labels, np.float64)
     except (TypeError, ValueError):
@@ -228,5 +228,11 @@ def _angles(labels: Any) -> np.ndarray:
         raise InvalidData(
             f"VonMisesLabels compares angles in radians, and got {reprlib.repr(labels)}: give "
             "finite numbers as labels, or aspect=, a function of a label that returns one"
+        )
+    largest = np.abs(angles).max(initial=0.0)
+    if largest > 2.0 * np.pi * (1.0 + 1e-6):  # probably degrees
+        raise InvalidData(
+            f"VonMisesLabels got the angle {largest:g}, more than a full turn in radians: convert "
+            "degrees by numpy.deg2rad, or take angles modulo 2 pi"
         )
     return angles

@@ -22,6 +22,7 @@ from taut.kernels.base import (
 from taut.kernels.inner import InnerRows, Split
 
 _FEW = 64  # columns, whose products take as long as the function of them
+_LARGEST = 700.0  # exponent of a number that is finite
 _UNITS = 8.0  # in the last place, by which values are off beside what sums do
 
 
@@ -67,6 +68,11 @@ class ProductRows(KernelRows):
     def cheap(self):
         """Where there are few columns."""
         return self.inner.dense.shape[1] <= _FEW
+
+    @property
+    def largest(self):
+        """By k(x, z)^2 <= k(x, x) k(z, z)."""
+        return float(np.abs(self.diagonal()).max(initial=0.0)) if self.kernel.definite else np.inf
 
     @property
     def error(self):
@@ -156,10 +162,11 @@ class Polynomial(ProductKernel):
 
     Parameters
     ----------
-    degree : float, default=3
-        A positive integer and coef0 >= 0 make it positive definite.
+    degree : int, default=3
+        At least 1.
     gamma : float, "scale" or "auto", default="scale"
     coef0 : float, default=0.0
+        It is positive definite where this is not negative.
 
     Examples
     --------
@@ -170,20 +177,24 @@ class Polynomial(ProductKernel):
            [ 9., 25.]])
     """
 
-    def __init__(self, degree: float = 3, gamma: float | str = "scale", coef0: float = 0.0) -> None:
+    def __init__(self, degree: int = 3, gamma: float | str = "scale", coef0: float = 0.0) -> None:
         check_gamma(gamma)
-        self.degree = check_positive("degree", degree)
+        given = check_positive("degree", degree)
+        if given != int(given):
+            raise InvalidData(
+                f"degree = {degree}: give a positive integer, other powers of negative products "
+                "are no numbers"
+            )
+        self.degree = int(given)
         self.gamma = gamma
         self.coef0 = float(coef0)
         if not np.isfinite(self.coef0):
             raise InvalidData(f"coef0 = {coef0}: it must be finite")
-        if self.degree == int(self.degree):
-            self.degree = int(self.degree)
 
     @property
     def definite(self) -> bool | None:
         """Known where it is a sum of powers of inner products."""
-        return True if isinstance(self.degree, int) and self.coef0 >= 0.0 else None
+        return True if self.coef0 >= 0.0 else None
 
     def resolved(self, X):
         """With gamma as a number."""
@@ -195,27 +206,24 @@ class Polynomial(ProductKernel):
         return float(np.sqrt(float(self.gamma)))
 
     def finish(self, products, own, others):
-        """The power; by multiplications where the degree is an integer, which are faster."""
+        """The power, by multiplications, which are faster than numpy's powers."""
         if self.coef0 != 0.0:
             products += products.dtype.type(self.coef0)
-        if not isinstance(self.degree, int):
-            np.power(products, self.degree, out=products)
-        elif self.degree > 1:
-            base = products.copy()
-            for _ in range(self.degree - 1):
-                products *= base
+        base = products.copy() if self.degree > 1 else products
+        for _ in range(self.degree - 1):
+            products *= base
 
     def own_values(self, squares):
         """(|x|^2 + coef0)^degree."""
         return (squares + squares.dtype.type(self.coef0)) ** self.degree
 
     def spread(self, unit, error, largest):
-        """By the slope where the product is largest, for integer degrees."""
-        if not isinstance(self.degree, int):
-            return float("inf")
+        """By the slope where the product is largest."""
         most = largest + abs(self.coef0) + error
         units = (self.degree + 1.0) * unit * most
-        return float(self.degree * most ** (self.degree - 1) * (error + units))
+        with np.errstate(over="ignore"):
+            slope = self.degree * np.float64(most) ** (self.degree - 1)
+        return float(min(slope * (error + units), np.exp(_LARGEST)))
 
 
 def _exponentials(products: np.ndarray, own: np.ndarray, others: np.ndarray) -> None:
@@ -267,7 +275,8 @@ class _Gaussian(ProductKernel):
 
     def spread(self, unit, error, largest):
         """As far as the exponent is, whose other terms are rounded, too; values are at most 1."""
-        return float(np.expm1(error + _UNITS * unit * largest)) + 2.0 * _UNITS * unit
+        exponent = min(error + _UNITS * unit * largest, _LARGEST)
+        return float(np.expm1(exponent)) + 2.0 * _UNITS * unit
 
 
 class RBF(_Gaussian):

@@ -65,6 +65,9 @@ class Features(ABC):
         other.__dict__.update(vars(self))
         return other
 
+    #: On what a certificate depends that was not tested, in words that follow "the objective".
+    condition: str = ""
+
     @abstractmethod
     def view(self, data: tuple) -> tuple:
         """What compiled code knows of the space and the blocks; `data` are those of the oracles."""
@@ -91,6 +94,10 @@ class Features(ABC):
     def is_point(self, w: np.ndarray) -> bool:
         """Whether a vector of this size has nothing beside what its coordinates say."""
         return bool((self.pad(self.unpad(w)) == w).all())
+
+    def inexactness(self, w: np.ndarray, weight: np.ndarray) -> float:
+        """How far the objective at w may be off because products of rows are, beside rounding."""
+        return 0.0
 
     def settle(self, w: np.ndarray) -> None:
         """Compute afresh what a point has besides its coordinates, before bounds are read off."""

@@ -14,6 +14,7 @@ made afresh from the coefficients in float64 (`KernelFeatures.settle`).
 from __future__ import annotations
 
 import copy
+import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -35,6 +36,7 @@ _HEIGHT = 512  # rows whose potentials are computed at a time,
 _WIDTH = 1024  # from so many others
 _MATRIX = 0.4  # of the cache, for the matrix of a working set
 _WHOLE = 1000  # rows whose matrix is no matter
+_COARSE = 0.01  # of the largest value: rows whose error may be larger have double precision
 _DRIFT = 1e-3  # relative, by which sums of rows of single precision may be off
 
 
@@ -170,15 +172,20 @@ class KernelFeatures(Features):
         n_jobs: int,
     ) -> None:
         self._linear, self.kernel, self.X, self.n_jobs = linear, kernel, X, n_jobs
-        self.exact_rows = kernel.prepared(X, np.float64)
-        self.rows = self.exact_rows
-        if np.dtype(dtype) != np.float64:
-            self.rows = self.exact_rows.astype(dtype)
-        check_definite(kernel, self.exact_rows, np.random.default_rng(0))
+        self.exact_rows = self.rows = kernel.prepared(X, np.float64)
+        tested = check_definite(kernel, self.exact_rows, np.random.default_rng(0))
+        if tested < self.rows.n:
+            self.condition = (
+                f", if the kernel is positive definite, as it is on {tested} of {self.rows.n} rows"
+            )
         self.constant = linear.bias**2
         self.columns, self.stride, self.tail = linear.columns, linear.stride, linear.tail
         n = self.rows.n
         places, norms = linear.places, self.exact_rows.diagonal() + self.constant
+        if np.dtype(dtype) != np.float64:
+            self._narrow(dtype, float(norms.max(initial=0.0)))
+        #: Two solves at once take turns: the cache is one for both.
+        self.turns = threading.Lock()
         if places is None:
             places, overlaps = np.column_stack([np.arange(n), np.arange(1, n + 1)]), norms
         else:
@@ -193,6 +200,14 @@ class KernelFeatures(Features):
         # What the features are made of; the rest follows, and changes as it is computed.
         form = self.rows.dtype.str, self._linear.sparse
         return {"linear": self._linear, "kernel": self.kernel, "form": form}
+
+    def _narrow(self, dtype: Any, largest: float) -> None:
+        """Have rows of less precision for passes, unless they would not know the values."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            narrow = self.exact_rows.astype(dtype)
+            error = narrow.error
+        if not (np.isfinite(error) and error > _COARSE * largest):
+            self.rows = narrow
 
     def _begin_cache(self) -> None:
         nbytes = self._cache_size - int(_MATRIX * self._cache_size)
@@ -314,9 +329,10 @@ class KernelFeatures(Features):
         return w[:n].reshape(shape), w[n : 2 * n].reshape(shape), w[2 * n :]
 
     def vouch(self, w: np.ndarray, certain: np.ndarray) -> None:
-        """Bounds at w stay the same whatever rounding did to the potentials of `certain` rows.
+        """Let `settle` at this w leave the potentials of `certain` rows as they are.
 
-        These have no coefficients, and `settle` leaves their potentials at this w as they are.
+        These have no coefficients, and no hinge even if their potentials are off by the drift: the
+        bounds are the same whatever rounding did to them.
         """
         potentials, coefficients, _tail = self.shares(w)
         self._vouched = coefficients.copy(), potentials.copy(), certain
@@ -324,19 +340,32 @@ class KernelFeatures(Features):
     def settle(self, w: np.ndarray) -> None:
         """Potentials afresh, from the coefficients, by rows of the kernel in float64."""
         potentials, coefficients, _tail = self.shares(w)
-        if self._settled is None or not np.array_equal(self._settled[0], coefficients):
+        # Another thread may put its own in their place at any time.
+        settled, vouched = self._settled, self._vouched
+        if settled is None or not np.array_equal(settled[0], coefficients):
             b = np.ascontiguousarray(coefficients.T, dtype=np.float64)
             used = np.flatnonzero(b.any(axis=1))
             others = np.setdiff1d(np.arange(self.n_rows), used, assume_unique=True)
             values = np.empty((self.n_rows, self.columns))
-            if self._vouched is not None and np.array_equal(self._vouched[0], coefficients):
-                _same, known, certain = self._vouched
+            if vouched is not None and np.array_equal(vouched[0], coefficients):
+                _same, known, certain = vouched
                 values[:] = known.T
                 others = others[~certain[others]]
             values[used] = self._own_potentials(used, b[used])
             values[others] = self._potentials(others, used, b[used])
-            self._settled = coefficients.copy(), values
-        potentials[:] = self._settled[1].T
+            settled = self._settled = coefficients.copy(), values
+        potentials[:] = settled[1].T
+
+    def inexactness(self, w: np.ndarray, weight: np.ndarray) -> float:
+        """By the error of float64 values, whose sums over rows are random walks."""
+        coefficients = self.shares(w)[1]
+        error = self.exact_rows.error
+        if not np.isfinite(error):  # a user's function: as if its values were rounded once
+            error = float(np.finfo(np.float64).eps) * float(self.norms.max(initial=0.0))
+        length = float(np.sqrt(np.square(coefficients).sum(axis=1).max(initial=0.0)))
+        rows = self.places[:, 1] - self.places[:, 0]
+        hinges = 2.0 * float(np.sqrt((weight**2) @ rows))
+        return error * length * (0.5 * len(coefficients) * length + hinges)
 
     def _own_potentials(self, used: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Potentials of rows from the coefficients of the same rows: half of the matrix tells."""

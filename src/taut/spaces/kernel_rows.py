@@ -108,7 +108,8 @@ class RowCache:
 
         Rows stay at hand where `keep` says so, unless they are as soon computed.
         """
-        self.drifts = self.drifts + self._error * np.abs(amounts).sum(axis=1)
+        moves = np.abs(amounts).sum(axis=1)
+        self.drifts = self.drifts + np.where(moves > 0.0, self._error, 0.0) * moves
         self._count(which[self._slot[which] < 0])
         here = (self._slot[which] >= 0) | (keep & (not self.rows.cheap))
         for part in np.array_split(np.flatnonzero(here), -(-int(here.sum()) // self.capacity) or 1):
@@ -159,7 +160,7 @@ class RowCache:
             evicted = evicted[evicted >= 0]
             self._slot[evicted] = -1
             self._dropped[evicted] = True
-            self._owner[free], self._slot[missing], self._used[free] = missing, free, self._time
+            self._owner[free] = -1
 
             consecutive = free[-1] - free[0] == len(free) - 1 and (np.diff(free) > 0).all()
 
@@ -173,6 +174,8 @@ class RowCache:
                         self.gram[free[part], others] = self._block(missing[part], others)
 
             self._by_columns(fill)
+            # Only now: what is interrupted has no rows to show.
+            self._owner[free], self._slot[missing], self._used[free] = missing, free, self._time
         return self._slot[which]
 
     def _count(self, missing: np.ndarray) -> None:
@@ -218,23 +221,24 @@ class WorkingMatrix:
         if len(new):
             slots = self.cache.slots(new)
             new = np.concatenate([new[slots >= 0], new[slots < 0]])
-            self.members = np.concatenate([self.members, new])
-            self._make_room(old)
-            self._fill(old, old + int((slots >= 0).sum()))
+            members = np.concatenate([self.members, new])
+            self.members = members[:0]  # until their matrix is there
+            self._make_room(old, len(members))
+            self._fill(members, old, old + int((slots >= 0).sum()))
+            self.members = members
         return self.members, self._matrix
 
-    def _make_room(self, old: int) -> None:
-        """Have a matrix of at least as many rows."""
-        n = len(self.members)
+    def _make_room(self, old: int, n: int) -> None:
+        """Have a matrix of at least n rows."""
         if n > len(self._matrix):
             size = max(n, min(2 * n, self.most))
             larger = taken_when_written((size, size), self._matrix.dtype)
             larger[:old, :old] = self._matrix[:old, :old]
             self._matrix = larger
 
-    def _fill(self, old: int, computed: int) -> None:
+    def _fill(self, members: np.ndarray, old: int, computed: int) -> None:
         """Rows from `old` on: those before `computed` are in the cache."""
-        matrix, members = self._matrix, self.members
+        matrix = self._matrix
         scale, n = self.scale[members], len(members)
         kept = self.cache.slots(members[old:computed])
         _gather(self.cache.gram, kept, members, scale, old, matrix)

@@ -343,11 +343,15 @@ class CompiledStructure(ABC):
     @property
     def can_take(self) -> bool:
         """Whether `take` knows what `encode` makes: a subclass may have an `encode` of its own."""
+        return self.knows_of("take", "encode")
+
+    def knows_of(self, method: str, *others: str) -> bool:
+        """Whether a method was written with others in view: no subclass has replaced them since."""
         owners = [
-            next(k for k, kind in enumerate(type(self).__mro__) if name in vars(kind))
-            for name in ("take", "encode")
+            next((k for k, kind in enumerate(type(self).__mro__) if name in vars(kind)), 0)
+            for name in (method, *others)
         ]
-        return owners[0] <= owners[1]
+        return owners[0] == min(owners)
 
     def lengths(self, blocks: Blocks) -> np.ndarray | None:
         """Bounds on |phi(x_i, label)| of any label of each block, from which rounding is known.

@@ -116,7 +116,7 @@ class Run:
 
     def widen(self) -> None:
         """Go on in float64, where the data's single precision is not enough."""
-        if self.state.w.dtype != np.float64:
+        if not self.state.precise:
             self.state.widen()
             self.centre.widen()
             if self.average is not None:
@@ -201,7 +201,7 @@ class Run:
         self.parts += 1
         self.iteration += event.over
         drifts = event.over and self.parts - self.summed >= tuning.DRIFT
-        if (event.stuck or drifts) and self.state.w.dtype != np.float64:
+        if (event.stuck or drifts) and not self.state.precise:
             if event.stuck:
                 self.widen()
             self.place(self.summed_up())

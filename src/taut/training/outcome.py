@@ -18,7 +18,7 @@ def certificate_of(run: Any, status: Status) -> tuple[Certificate, str]:
     # Within rounding the two may cross.
     primal, dual = run.best_primal, min(run.best_dual, run.best_primal)
     what_to_do = advice(status, run.history, run.tol, run.state.curvature, run.problem.X)
-    of = ability(run.problem.structure, "certifies")
+    of = ability(run.problem.structure, "certifies") + run.problem.data.condition
     doubt = "" if run.findings.doubt is None else f"{run.findings.doubt}."
     if doubt:
         of += OVER_RETURNED
