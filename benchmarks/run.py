@@ -33,6 +33,14 @@ SCRIPTS = (
     "sum_product.py",
     "calibration.py",
     "tricks.py",
+    "kernel_rivals.py",
+    "kernel_growth.py",
+    "kernel_chains.py",
+    "kernel_regression.py",
+    "kernel_ranking.py",
+    "compress.py",
+    "working_set.py",
+    "certify.py",
 )
 
 
