@@ -143,8 +143,9 @@ class WorkingSets(Serial):
                 f"least {self.features.n_rows}, to have the whole matrix"
             )
         features: KernelFeatures = data.blocks.features
+        # One thread: visits of a small matrix are too short to share. Rows are computed by all.
         part = self.ascent.part_of(
-            data, self.problem.block_weight[chosen], self.problem.n_jobs, np.dtype(features.dtype)
+            data, self.problem.block_weight[chosen], 1, np.dtype(features.dtype)
         )
         part.put(np.arange(len(chosen)), self.part.take(chosen))
         part.loss_sum = part.duals.loss_sum
