@@ -21,7 +21,7 @@ from taut.kernels.base import (
 )
 from taut.kernels.inner import InnerRows, Split
 
-_FEW = 64  # columns, whose products take as long as the function of them
+_FEW = 64  # numbers of a row, whose products take as long as the function of them
 _LARGEST = 700.0  # exponent of a number that is finite
 _UNITS = 8.0  # in the last place, by which values are off beside what sums do
 
@@ -66,8 +66,9 @@ class ProductRows(KernelRows):
 
     @property
     def cheap(self):
-        """Where there are few columns."""
-        return self.inner.dense.shape[1] <= _FEW
+        """Where a row has few numbers that products go through."""
+        rare = self.inner.rare.nnz / max(self.n, 1)
+        return self.inner.dense.shape[1] + rare <= _FEW
 
     @property
     def largest(self):
