@@ -30,7 +30,7 @@ from taut.kernels import (
 from taut.kernels.base import EVERY
 from taut.solvers import DualCoordinate, FrankWolfe, MultiSample, NSlack, OneSlack, OnlineCache
 from taut.spaces import kernel_rows
-from taut.spaces.kernel import through_kernel
+from taut.spaces.kernel import KernelQuadratic, through_kernel
 from taut.spaces.kernel_rows import RowCache
 from taut.structures import Chain, Multiclass, Scalar, Tree
 
@@ -234,6 +234,13 @@ def test_rows_that_single_precision_does_not_know_have_double():
     found = solve(problem, tol=1e-3, random_state=0).certificate
     assert found.status is Status.CONVERGED
     assert found.rounding > 1e-9 * found.primal  # values themselves are not exact
+
+
+def test_a_negative_length_is_no_length():
+    quadratic = KernelQuadratic(2)
+    assert quadratic.value(np.array([1.0, 2.0, 1.0, 1.0])) == 1.5
+    with pytest.raises(InvalidData, match=r"not positive definite: .* is -3"):
+        quadratic.value(np.array([1.0, 2.0, -1.0, -1.0]))
 
 
 def test_small_gaps_are_sought_in_double_precision():

@@ -30,7 +30,7 @@ from taut.spaces.features import Features, RowFeatures, counted
 from taut.spaces.given_rows import given_rows, rows_alone
 from taut.spaces.kernel_rows import RowCache, WorkingMatrix
 from taut.spaces.linear import SpaceFunctions, spill_tail
-from taut.spaces.quadratic import Quadratic
+from taut.spaces.quadratic import InnerQuadratic, Quadratic
 
 _HEIGHT = 512  # rows whose potentials are computed at a time,
 _WIDTH = 1024  # from so many others
@@ -481,10 +481,8 @@ def through_kernel(
     return features
 
 
-class KernelQuadratic(Quadratic):
+class KernelQuadratic(InnerQuadratic):
     """1/2 |w|^2 of points whose first `n` numbers are potentials, the next `n` coefficients."""
-
-    of_weights = False
 
     def __init__(self, n: int) -> None:
         self.n = n
@@ -502,27 +500,17 @@ class KernelQuadratic(Quadratic):
         return float(a[n : 2 * n] @ b[:n]) + float(a[2 * n :] @ b[2 * n :])
 
     def value(self, v):
-        """1/2 <v, v>."""
-        return 0.5 * self.dot(v, v)
-
-    def conjugate(self, U):
-        """1/2 <U, U>."""
-        return 0.5 * self.dot(U, U)
+        """1/2 <v, v>, which no kernel makes negative but by rounding."""
+        value = super().value(v)
+        if value < 0.0 and value < -_DRIFT * self.magnitude(v):
+            raise InvalidData(
+                f"the kernel is not positive definite: |w|^2 is {2.0 * value:.3g} at some w, so no "
+                "model can be certified; use a kernel that is, such as RBF, or sums and products "
+                "of such kernels"
+            )
+        return value
 
     def magnitude(self, U):
         """The terms of <U, U>, without signs."""
         n = self.n
         return float(np.abs(U[n : 2 * n]) @ np.abs(U[:n])) + float(U[2 * n :] @ U[2 * n :])
-
-    def survey(self, v, z, kappa, U):
-        """As for weights, by inner products."""
-        step = v - z
-        new = v + kappa * step
-        moved = new - U
-        U[:] = new
-        return self.conjugate(new), 0.5 * kappa**2 * self.dot(step, step), self.dot(moved, moved)
-
-    def along(self, v, factor):
-        """As for weights."""
-        square = self.dot(v, v)
-        return 0.5 * factor * factor * square, factor * square
