@@ -39,7 +39,9 @@ def only(report):
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
-@pytest.mark.parametrize("name", [long_if(name in ("tree", "graph"), name) for name in CONVEX])
+@pytest.mark.parametrize(
+    "name", [long_if(name in ("tree", "graph", "structured"), name) for name in CONVEX]
+)
 def test_every_estimator(name, kernel, tmp_path):
     model, x, y = made(name, kernel=kernel)
     model.fit(x, y)

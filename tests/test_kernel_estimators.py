@@ -38,7 +38,7 @@ from taut.estimators.forms import KERNEL
 from taut.kernels import RBF, Function, Laplacian, Linear, Polynomial, Precomputed, VonMises
 from taut.storage import files
 
-SLOW = ("graph", "frames", "latent")
+SLOW = ("tree", "graph", "frames", "latent")
 CONVEX = [name for name in CASES if name not in ("bags", "frames", "latent")]
 
 

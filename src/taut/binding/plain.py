@@ -23,7 +23,7 @@ from taut.binding.other_labels import (
 )
 from taut.binding.witness import Witness, audited
 from taut.binding.written import WrittenFeatures
-from taut.errors import InvalidData, InvalidStructure
+from taut.errors import InvalidData, InvalidStructure, InvalidType
 from taut.spaces.quadratic import Quadratic
 from taut.spaces.regularizer import Prior, Regularizer
 from taut.storage.checksum import arrays_in
@@ -65,6 +65,11 @@ class PythonData(WrittenFeatures, PlainAbilities):
         regularizer: Regularizer | Prior | None = None,
     ) -> None:
         self.structure = structure
+        if sp.issparse(X) and not getattr(structure, "takes_sparse", False):
+            raise InvalidType(
+                f"X is a sparse matrix, and {type(structure).__name__} takes examples one by one: "
+                "give a list of its rows, or X.toarray()"
+            )
         self.X, self.truth = plain(X), plain(y)
         self.n_blocks = len(self.X)
         if self.n_blocks == 0:

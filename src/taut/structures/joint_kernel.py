@@ -77,6 +77,9 @@ class JointKernel(Structure):
     [0, 1, 2, 0]
     """
 
+    #: Rows of a sparse matrix may be examples: kernels on rows compare them.
+    takes_sparse = True
+
     def __init__(
         self,
         kernel: Callable | PairKernel,
