@@ -208,7 +208,7 @@ class ScoredRows(Features):
 
     def take(self, blocks):
         """Nothing is trained here."""
-        raise NotImplementedError
+        raise InvalidData("rows that are scored by a fitted model cannot be trained on: fit anew")
 
     def pad(self, w):
         """Potentials and the tail."""
