@@ -103,6 +103,30 @@ def test_working_sets_find_the_same_optimum(name, monkeypatch):
     assert_allclose(whole.primal, parts.primal, rtol=2e-5)
 
 
+def test_means_within_working_sets_are_dual_points_with_their_potentials(monkeypatch):
+    means, gap_with = [], working._Mean.gap_with
+
+    def checked(self, part, point):
+        gap = gap_with(self, part, point)
+        alpha, features = self.part.duals.alpha, part.duals.data.blocks.features
+        assert (alpha >= 0).all()
+        assert_allclose(alpha.sum(axis=1), part.duals.weight, rtol=1e-12)
+        U = np.zeros(features.size)
+        self.part.duals.sum_up(U)
+        moves = features.shares(self.point)[1]
+        before = features.shares(U)[1] - moves  # coefficients that the working set began with
+        if self._number == 1:
+            means.append(before)
+        assert_allclose(before, means[-1], atol=1e-9)
+        assert gap > 0
+        return gap
+
+    monkeypatch.setattr(working._Mean, "gap_with", checked)
+    result = solve(kernelised("multiclass", RBF(0.3), C=10.0, whole=0), tol=1e-6, random_state=0)
+    assert result.certificate.status is Status.CONVERGED
+    assert len(means) > 1
+
+
 def bounds(K, w, C):
     """Primal and dual of a scalar problem by their definitions."""
     a, score = SIGNS * w, K @ w

@@ -76,6 +76,8 @@ class BlockDual(ABC):
     cached_visits: ClassVar[bool] = True
     #: Whether all weight is on the truths at first, and U = 0.
     at_zero: ClassVar[bool] = True
+    #: Whether dual variables of this form are numbers that `approach` can average.
+    averages: ClassVar[bool] = False
     #: Of what samplers draw in this pass.
     seed: np.uint64 = np.uint64(0)
 
@@ -206,6 +208,10 @@ class BlockDual(ABC):
     @abstractmethod
     def put(self, blocks: np.ndarray, arrays: Arrays) -> None:
         """Let some blocks have the dual variables that `take` or `packed` returned."""
+
+    def approach(self, other: BlockDual, share: float) -> None:
+        """Go `share` of the way to the dual variables of others of the same blocks."""
+        raise NotImplementedError(f"{type(self).__name__} has no averages")
 
     @property
     @abstractmethod

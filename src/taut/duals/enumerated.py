@@ -136,6 +136,7 @@ def find_truths(listed: Listed, blocks: Any) -> np.ndarray:
 class EnumeratedDual(BlockDual):
     """One weight per label: alpha of shape (n_blocks, n_labels)."""
 
+    averages = True
     cached_visits = False
     data: CompiledData
 
@@ -216,6 +217,9 @@ class EnumeratedDual(BlockDual):
 
     def put(self, blocks, arrays):
         self.alpha[blocks] = arrays["alpha"]
+
+    def approach(self, other, share):
+        self.alpha += share * (other.alpha - self.alpha)
 
     @property
     def nbytes(self):

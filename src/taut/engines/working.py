@@ -24,13 +24,14 @@ from taut.spaces.kernel import KernelFeatures
 from taut.storage.stored import Stored, check
 
 _FIRST = 512  # blocks of the first working set
-_MOST = 2048  # of any
+_MOST = 4096  # of any
 _SWEEPS = 60  # over a working set, at most
 _LOCAL = 0.1  # of a working set's gap, at which it is left
-_GOAL = 0.3  # of the gap that is wanted of all blocks, at which any working set is left
+_NEAR = 3.0  # times the gap that is wanted: a working set that would be left there is the last
+_GOAL = 0.5  # of the gap that is wanted of all blocks, at which any working set is left
 _CHANCE = 0.4  # of the objective: while the gap is larger, blocks are drawn at random
 _NEGLIGIBLE = 0.02  # of the mean gap that is wanted: blocks with less are satisfied
-_CENTRE = 1.0  # strength of the moving centre within a working set
+_CENTRE = 2.0  # strength of the moving centre within a working set
 _WEAKEST = 0.1  # below which it is switched off
 
 
@@ -70,7 +71,9 @@ class WorkingSets(Serial):
         self.dual = dual
         early = total > _CHANCE * primal
         chosen = self.features.at_hand(self._chosen(gap, goal, early))
-        enough = max(_LOCAL * float(gap[chosen].sum()), _GOAL * goal)
+        enough = _LOCAL * float(gap[chosen].sum())
+        if enough < _NEAR * goal:
+            enough = _GOAL * goal
         # While w still swings, a centre only delays it.
         self._round(chosen, enough, 0.0 if early else self.centre, keep_going)
         self.n_working = min(2 * self.n_working, _MOST, self.problem.n_blocks)
@@ -112,17 +115,22 @@ class WorkingSets(Serial):
         part, features, w = self._working_part(chosen)
         everything, before = np.arange(len(chosen)), part.loss_sum
         quadratic, centre = features.quadratic(None), w.copy()
+        averages = strength > 0.0 and part.duals.averages
+        mean = _Mean(self._part_of(part.duals.data, chosen)) if averages else None
         for _ in range(_SWEEPS):
             reply = part.sweep(w, draw_seed(self.rng), self.rng, 1.0 + strength, keep_going)
+            point = w + strength * (w - centre)  # of the dual variables
             if reply.gap <= enough or not keep_going():
+                break
+            if mean is not None and mean.gap_with(part, point) <= enough:
+                part, point = mean.part, mean.point
                 break
             quadratic.move(w, centre, strength, strength)
         self.part.put(chosen, part.take(everything))
         U = np.zeros(features.size)
         part.duals.sum_up(U)
         self.part.loss_sum += part.duals.loss_sum - before
-        own_tail = self.features.shares(self.w)[2]
-        own_tail[:] = features.shares(w + strength * (w - centre))[2]  # of the dual variables
+        self.features.shares(self.w)[2][:] = features.shares(point)[2]
         # The same numbers that all dual variables are summed up to: bounds then need one point.
         new = features.shares(U)[1]
         potentials, coefficients, _tail = self.features.shares(self.w)
@@ -143,10 +151,7 @@ class WorkingSets(Serial):
                 f"least {self.features.n_rows}, to have the whole matrix"
             )
         features: KernelFeatures = data.blocks.features
-        # One thread: visits of a small matrix are too short to share. Rows are computed by all.
-        part = self.ascent.part_of(
-            data, self.problem.block_weight[chosen], 1, np.dtype(features.dtype)
-        )
+        part = self._part_of(data, chosen)
         part.put(np.arange(len(chosen)), self.part.take(chosen))
         part.loss_sum = part.duals.loss_sum
         w = aligned_zeros(features.size, features.dtype)
@@ -155,6 +160,11 @@ class WorkingSets(Serial):
         potentials[:] = all_potentials[:, features.members]
         tail[:] = own_tail
         return part, features, w
+
+    def _part_of(self, data: Any, chosen: np.ndarray) -> Part:
+        # One thread: visits of a small matrix are too short to share. Rows are computed by all.
+        dtype = np.dtype(data.blocks.features.dtype)
+        return self.ascent.part_of(data, self.problem.block_weight[chosen], 1, dtype)
 
     @property
     def precise(self) -> bool:
@@ -188,3 +198,28 @@ class WorkingSets(Serial):
         if arrays["members"].size:
             self.features.matrix.hold(arrays["members"].ravel())
         self.centre, self.dual = arrays["steadying"].tolist()
+
+
+class _Mean:
+    """The mean of the points after each sweep, of which the k-th counts as k^2 does.
+
+    Under a moving centre points swing around the optimum, and their mean is nearer to it.
+    """
+
+    def __init__(self, part: Part) -> None:
+        self.part = part
+        self.point = np.zeros(0)
+        self._number = 0
+        self._gap = np.empty(len(part.gap))
+
+    def gap_with(self, part: Part, point: np.ndarray) -> float:
+        """The gap of the mean, with what one more sweep left."""
+        self._number += 1
+        share = 3.0 / (self._number + 2.0)
+        self.part.duals.approach(part.duals, share)
+        if self._number == 1:
+            self.point = point.copy()
+        else:
+            self.point += share * (point - self.point)
+        self.part.duals.look(self.point, self._gap)
+        return float(self._gap.sum())
