@@ -71,6 +71,12 @@ def _moons(folder):
     return np.hstack([X, noise]), 2 * y - 1
 
 
+def _letters(folder):
+    """Letters of words, one by one: 26 classes, most rows of which are support rows."""
+    with np.load(folder / "ocr_letters" / "ocr_letters.npz") as stored:
+        return _some(stored["X"].astype(np.float64), stored["y"], 6000)
+
+
 def _texts(folder):
     """One of 20 topics against the rest, as tf-idf of 50,000 words."""
     X, y = generated_text(n=6000)
@@ -95,6 +101,7 @@ CELLS = {
         "moons 12,000": (_moons, "scale", (1, 10)),
         "texts 6,000": (_texts, "scale", (1, 10)),
         "digits classes": (lambda folder: digits(), "scale", (1, 10)),
+        "letters classes": (_letters, "scale", (1, 10)),
     },
 }
 
