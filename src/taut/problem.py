@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from taut.binding import Data, Findings, bind, spot_check
+from taut.binding.plain import plain
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
 from taut.spaces.features import Features
@@ -166,6 +167,21 @@ class Problem:
         self.n_jobs = n_jobs
         self.sample_weight = check_sample_weight(sample_weight, self.n_blocks)
         self._set_factor(C)
+
+    def some(self, blocks: np.ndarray) -> Data:
+        """Some of the blocks as data of their own, which see points of the same space."""
+        data: Data | None = self.data.take(blocks)
+        if data is not None:
+            return data
+        if self.space is not None:
+            own: Any = self.data
+            raise InvalidData(
+                f"{type(self.structure).__name__} cannot take some of its blocks, as work on parts "
+                "of a kernel problem needs: write `take`, or give through_kernel `whole`, at least "
+                f"{own.blocks.features.n_rows}, to have the whole matrix"
+            )
+        X, y = ([given[i] for i in blocks.tolist()] for given in (plain(self.X), plain(self.y)))
+        return bind(self.structure, X, y, self.regularizer)
 
     def spot_check(self) -> None:
         """Test a user's structure on a few blocks, whose features the laws are about."""

@@ -48,6 +48,11 @@ class CompiledAbilities:
         return self.structure.lists_labels and self.listed.most > 0
 
     @property
+    def bounds_residuals(self) -> bool:
+        """Whether labels can have residual margins for losses, one by one."""
+        return self.lists_labels
+
+    @property
     def n_listed(self) -> int:
         """How many labels a block has at most, and the truth, which may be none of them."""
         return 1 + self.listed.most
@@ -77,6 +82,7 @@ class PlainAbilities:
     X: Any
     operations = Operations(*(None,) * len(Operations._fields))
     lifts = True  # inner products of psi take no room
+    bounds_residuals = False
     has_positions = False
     n_ranked = sys.maxsize
     draws_labels, lists_labels, ranks_labels = _has("sample"), _has("labels"), _has("m_best")

@@ -21,6 +21,7 @@ from taut.binding.kernels import (
     make_worst_planes,
 )
 from taut.binding.other_labels import Findings
+from taut.binding.residuals import residual_margins
 from taut.compiled.jit import specialise
 from taut.compiled.label_rows import Listed
 from taut.compiled.lanes import aligned_zeros
@@ -37,6 +38,7 @@ from taut.storage.checksum import arrays_in
 from taut.structures._listed_laws import labels_of
 from taut.structures.abilities import is_users
 from taut.structures.base import Blocks, CompiledStructure, Operations
+from taut.structures.residual import bounded
 
 _LONGER = 2.0  # how many times longer than two labels' the features of others are, at most
 _LIKELY = 100.0  # times the loss: most blocks have a label that violates then
@@ -181,6 +183,31 @@ class CompiledData(CompiledAbilities):
         if blocks is None:
             return None
         return CompiledData(self.structure, blocks, self.prior, self.room)
+
+    def local(self, part: CompiledData, w: np.ndarray) -> np.ndarray:
+        """A point as some of the blocks see it, which were taken from these."""
+        return self.blocks.features.local(part.blocks.features, w)
+
+    def absorb(self, part: CompiledData, U: np.ndarray, w: np.ndarray) -> None:
+        """Add to a point what dual variables of some of the blocks sum up to."""
+        self.blocks.features.absorb(part.blocks.features, U, w)
+
+    @property
+    def evaluations(self) -> int:
+        """Values of a kernel that were computed so far."""
+        return self.blocks.features.evaluations
+
+    def n_support(self, w: np.ndarray) -> int:
+        """How many rows have coefficients in a point; 0 where there are none."""
+        return self.blocks.features.n_support(w)
+
+    def with_residuals(self, part: CompiledData, w: np.ndarray, least: float) -> CompiledData:
+        """Some of the blocks with residual margins at w, as they see it, for losses.
+
+        Not above a block's largest loss, and not below `least`.
+        """
+        structure, blocks = bounded(part.structure, part.blocks, residual_margins(part, w, least))
+        return CompiledData(structure, blocks, self.prior, self.room)
 
     def arrays(self) -> Iterator[np.ndarray]:
         """All arrays of the data."""

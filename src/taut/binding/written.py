@@ -33,6 +33,21 @@ class WrittenFeatures:
         """What other psi are multiplied with for their inner products with this one."""
         return psi
 
+    def local(self, part: Any, w: np.ndarray) -> np.ndarray:
+        """A point as some of the blocks see it: the same weights."""
+        return w.copy()
+
+    def absorb(self, part: Any, U: np.ndarray, w: np.ndarray) -> None:
+        """Add to a point what dual variables of some of the blocks sum up to."""
+        w += U
+
+    #: Values of a kernel that were computed so far.
+    evaluations = 0
+
+    def n_support(self, w: np.ndarray) -> int:
+        """None: points have no coefficients."""
+        return 0
+
     def length(self, phi: np.ndarray) -> float:
         """|phi|."""
         return float(np.linalg.norm(phi))

@@ -13,12 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from taut.compiled.lanes import aligned_zeros
 from taut.engines.naming import Arrays
 from taut.engines.part import Ascent, Part, Reply
 from taut.engines.serial import Serial
 from taut.engines.turns import KeepGoing, draw_seed
-from taut.errors import InvalidData
 from taut.problem import Problem
 from taut.spaces.kernel import KernelFeatures
 from taut.storage.stored import Stored, check
@@ -132,34 +130,16 @@ class WorkingSets(Serial):
         self.part.loss_sum += part.duals.loss_sum - before
         self.features.shares(self.w)[2][:] = features.shares(point)[2]
         # The same numbers that all dual variables are summed up to: bounds then need one point.
-        new = features.shares(U)[1]
-        potentials, coefficients, _tail = self.features.shares(self.w)
-        change = new - coefficients[:, features.members]
-        coefficients[:, features.members] = new
-        moved = np.flatnonzero(change.any(axis=0))
-        rows = features.members[moved]
-        keep = np.ones(len(rows), dtype=bool)
-        self.features.cache.add(rows, np.ascontiguousarray(change[:, moved]), potentials, keep)
+        self.features.set_coefficients(features.members, features.shares(U)[1], self.w)
 
     def _working_part(self, chosen: np.ndarray) -> tuple[Part, KernelFeatures, np.ndarray]:
         """Some blocks with their dual variables, and w as they see it, without coefficients."""
-        data: Any = self.problem.data.take(chosen)
-        if data is None:
-            raise InvalidData(
-                f"{type(self.problem.structure).__name__} cannot take some of its blocks, as "
-                "working sets of a kernel do: write `take`, or give through_kernel `whole`, at "
-                f"least {self.features.n_rows}, to have the whole matrix"
-            )
+        data: Any = self.problem.some(chosen)
         features: KernelFeatures = data.blocks.features
         part = self._part_of(data, chosen)
         part.put(np.arange(len(chosen)), self.part.take(chosen))
         part.loss_sum = part.duals.loss_sum
-        w = aligned_zeros(features.size, features.dtype)
-        potentials, _moves, tail = features.shares(w)
-        all_potentials, _coefficients, own_tail = self.features.shares(self.w)
-        potentials[:] = all_potentials[:, features.members]
-        tail[:] = own_tail
-        return part, features, w
+        return part, features, self.features.local(features, self.w)
 
     def _part_of(self, data: Any, chosen: np.ndarray) -> Part:
         # One thread: visits of a small matrix are too short to share. Rows are computed by all.

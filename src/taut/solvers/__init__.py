@@ -10,6 +10,7 @@ from taut.solvers.baselines.perceptron import Perceptron
 from taut.solvers.baselines.subgradient import Subgradient
 from taut.solvers.dual_coordinate import DualCoordinate
 from taut.solvers.frank_wolfe import FrankWolfe
+from taut.solvers.functional_descent import FunctionalDescent
 from taut.solvers.multi_sample import MultiSample
 from taut.solvers.multi_sample_online import OnlineMultiSample
 from taut.solvers.online_cache import OnlineCache
@@ -26,6 +27,7 @@ SOLVERS: dict[str, type[Solver]] = {
         MultiSample,
         OnlineMultiSample,
         WorkingSet,
+        FunctionalDescent,
         ExponentiatedGradient,
         OneSlack,
         NSlack,
@@ -43,6 +45,7 @@ __all__ = [
     "DualState",
     "ExponentiatedGradient",
     "FrankWolfe",
+    "FunctionalDescent",
     "HardNegatives",
     "MultiSample",
     "NSlack",

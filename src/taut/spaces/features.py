@@ -102,6 +102,21 @@ class Features(ABC):
     def settle(self, w: np.ndarray) -> None:
         """Compute afresh what a point has besides its coordinates, before bounds are read off."""
 
+    def local(self, part: Features, w: np.ndarray) -> np.ndarray:
+        """A point as the features of some blocks see it, `compacted` from these."""
+        return w.copy()
+
+    def absorb(self, part: Features, U: np.ndarray, w: np.ndarray) -> None:
+        """Add to a point what dual variables of some blocks sum up to."""
+        w += U
+
+    #: Values of a kernel that were computed: one for each pair of rows, each time.
+    evaluations: int = 0
+
+    def n_support(self, w: np.ndarray) -> int:
+        """How many rows have coefficients; 0 where points have none."""
+        return 0
+
     def pad(self, w: np.ndarray) -> np.ndarray:
         """The weights in the form that compiled code sees."""
         padded = aligned_zeros(self.size, w.dtype)

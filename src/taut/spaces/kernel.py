@@ -192,9 +192,8 @@ class KernelFeatures(Features):
             overlaps = self._overlaps(places)
         size = n if n <= whole else 0
         self._lay_out(self._gram(slice(0, n), slice(0, size)), norms, places, overlaps)
-        if size == 0:
-            self._cache_size = cache
-            self._begin_cache()
+        self._cache_size = cache
+        self._begin_cache()
 
     def __getstate__(self) -> dict[str, Any]:
         # What the features are made of; the rest follows, and changes as it is computed.
@@ -327,6 +326,41 @@ class KernelFeatures(Features):
         n = self.columns * self.n_rows
         shape = (self.columns, self.n_rows)
         return w[:n].reshape(shape), w[n : 2 * n].reshape(shape), w[2 * n :]
+
+    def local(self, part, w):
+        """Potentials of their rows and the tail, without coefficients."""
+        assert isinstance(part, KernelFeatures)
+        out = aligned_zeros(part.size, part.dtype)
+        potentials, _moves, tail = part.shares(out)
+        all_potentials, _coefficients, own_tail = self.shares(w)
+        potentials[:] = all_potentials[:, part.members]
+        tail[:] = own_tail
+        return out
+
+    def absorb(self, part, U, w):
+        """By the rows of the kernel matrix whose coefficients change."""
+        assert isinstance(part, KernelFeatures)
+        _potentials, more, tail = part.shares(U)
+        self.shares(w)[2][:] += tail
+        self.set_coefficients(part.members, self.shares(w)[1][:, part.members] + more, w)
+
+    def set_coefficients(self, rows: np.ndarray, new: np.ndarray, w: np.ndarray) -> None:
+        """Let some rows have these coefficients, and bring the potentials of all up to date."""
+        potentials, coefficients, _tail = self.shares(w)
+        change = new - coefficients[:, rows]
+        coefficients[:, rows] = new
+        moved = np.flatnonzero(change.any(axis=0))
+        keep = np.ones(len(moved), dtype=bool)
+        self.cache.add(rows[moved], np.ascontiguousarray(change[:, moved]), potentials, keep)
+
+    @property
+    def evaluations(self) -> int:  # type: ignore[override]
+        """Of the whole matrix, or of rows and of matrices of working sets."""
+        return self._view.gram.size + self.cache.evaluations
+
+    def n_support(self, w):
+        """Those that are not zero in all columns."""
+        return int(np.count_nonzero(self.shares(w)[1].any(axis=0)))
 
     def vouch(self, w: np.ndarray, certain: np.ndarray) -> None:
         """Let `settle` at this w leave the potentials of `certain` rows as they are.

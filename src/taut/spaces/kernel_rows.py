@@ -85,6 +85,8 @@ class RowCache:
         self._error = rows.error + 2.0 * float(np.finfo(rows.dtype).eps) * (1.0 + constant)
         #: Rows that were computed, and how many of them because the budget had no room for them.
         self.computed = self.recomputed = 0
+        #: Values that were computed, of these rows and of others.
+        self.evaluations = 0
 
     @property
     def drift(self) -> float:
@@ -98,6 +100,7 @@ class RowCache:
     def compute(self, own: Places, others: Places, out: np.ndarray) -> None:
         """Values of some rows with others."""
         self.rows.block(own, self.rows, others, out)
+        self.evaluations += out.size
         if self.constant:
             out += out.dtype.type(self.constant)
 

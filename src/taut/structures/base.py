@@ -397,6 +397,13 @@ class CompiledStructure(ABC):
         """
         return None
 
+    def with_losses(self, blocks: Blocks, losses: np.ndarray) -> Blocks | None:
+        """Blocks with other losses, those of the listed labels of each in a row.
+
+        None where this structure has no form for that; the losses are then kept beside its blocks.
+        """
+        return None
+
     def slack(self, blocks: Blocks, potentials: np.ndarray) -> np.ndarray | None:
         """How far all potentials of each row may be off while its block has no hinge for certain.
 

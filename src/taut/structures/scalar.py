@@ -133,6 +133,10 @@ class Scalar(SignedRows):
         signs, margins = blocks.data[0].T
         return signs, margins
 
+    def with_losses(self, blocks, losses):
+        """Losses are margins."""
+        return replace(blocks, data=(np.column_stack([blocks.data[0][:, 0], losses[:, 0]]),))
+
     @property
     def all_labels(self):
         """The candidate alone: the truth's weight is what remains of C_i."""

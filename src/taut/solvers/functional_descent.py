@@ -1,0 +1,333 @@
+"""Stochastic functional descent: w grows by what small problems add to it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from taut.checks import check_choice
+from taut.engines.turns import KeepGoing, draw_seed
+from taut.errors import InvalidData
+from taut.problem import Problem
+from taut.solvers._block_ascent import BlockAscent
+from taut.solvers._descent_state import DescentState, DescentStep
+from taut.solvers.base import Candidate, PassEvent, PassReport, Solver
+from taut.solvers.dual_coordinate import DualCoordinate
+from taut.spaces.support_budget import shrink
+
+_SECONDS = 1.0  # of steps without a report
+_SWEEPS = 1000  # over a subset, at most
+
+
+class _Added(NamedTuple):
+    """What a step adds to w, as its subset sees it, and what is known about its problem."""
+
+    U: np.ndarray
+    residual: float
+    square: float
+    gap: float
+
+
+@dataclass
+class FunctionalDescent(Solver[DescentState]):
+    """Stochastic functional descent (He): each step asks for what w lacks on some examples.
+
+    Problem of step t, on a subset S_t of k examples:
+
+        min_u  lambda_t / 2 |u|^2 + 1/k sum_{i in S_t} max_y [ rho_i(y) - <u, psi_i(y)> ],
+        rho_i(y) = loss_i(y) - <w, psi_i(y)>, the residual margin at w;   then w <- w + u.
+
+    Given: a loss-augmented argmax for each block. Comes out: w, the sum of all steps.
+
+    Where a structure lists its labels, as classes do, rho can be bounded, by default from above by
+    M, the largest loss of the example: u need not mend more than that. The thesis bounds it from
+    below as well, by 0: what w keeps far enough away must not come nearer. That makes support rows
+    of most examples, and errors were higher (docs/functional_descent.md). Elsewhere, as in chains,
+    rho is what it is: the maximum inside an argmax that decomposes is over all labels at once.
+
+    The outcome is the average of w over the steps, the t-th counting as t does, which is steadier.
+
+    There is no constant C to search for, and no convergence to the minimum of an objective: with
+    constant lambda_t w goes on moving. It converges if the sum of lambda_t^(-1/2) is finite, as for
+    t^a with a > 2. Each step has |u|^2 <= (mean of max rho) / lambda_t + its duality gap.
+
+    Cost per step: the problem of k blocks, and with a kernel a row of its matrix for each example
+    that moves.
+    Memory: w, and a line about each step; nothing per block.
+    Certificate: none. The primal is that of the problem's C, a reference that steps do not know;
+    the lower bound is 0. Each step's own problem is solved to a certified gap (`DescentStep`).
+
+    Parameters
+    ----------
+    subset : int or float, default=50
+        k, or the share of all examples.
+    schedule : {"constant", "linear", "geometric", "power"} or callable, default="constant"
+        lambda_t: 1 / k, t / n, rate^-t or t^rate; or a function of t.
+    rate : float, optional
+        The q of "geometric", in (0, 1), and the exponent of "power", above 0.
+    factor : float, default=1.0
+        Multiplies the schedule.
+    order : {"permuted", "window", "uniform", "residual"}, default="permuted"
+        All examples in random order, a subset after the other; in the order in which they are;
+        each subset drawn anew, without replacement; or with odds proportional to the largest
+        residual margins, which looks at all examples in each step.
+    precision : float, default=0.01
+        Relative gap to which the problem of a step is solved.
+    bounds : {"auto", "above", "both", "none"}, default="auto"
+        How residual margins are bounded: from above where labels are listed, else not at all.
+    averaging : bool, default=True
+        Whether the average of w is looked at as well, and comes out if it is better; without
+        `budget`, of which an average has no notion.
+    budget : int, optional
+        Support rows that w may have, of a kernel.
+    overflow : {"merge", "remove"}, default="merge"
+        What happens to those with the smallest coefficients beyond that: their coefficients move to
+        the support row that is most like them, or are dropped.
+    n_total : int, optional
+        n of "linear", where more examples are to come than the problem has.
+    inner : BlockAscent, optional
+        Solves the problems of steps; `DualCoordinate()` by default.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taut import Problem, solve
+    >>> from taut.kernels import RBF
+    >>> from taut.solvers import FunctionalDescent
+    >>> from taut.spaces.kernel import through_kernel
+    >>> from taut.structures import Scalar
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(300, 2))
+    >>> y = np.where(np.linalg.norm(X, axis=1) > 1.2, 1.0, -1.0)
+    >>> problem = Problem(Scalar(), X, y, space=through_kernel(RBF(1.0), whole=0))
+    >>> result = solve(problem, FunctionalDescent(subset=30), max_iter=2, random_state=0)
+    >>> result.certificate.dual
+    0.0
+    """
+
+    name: ClassVar[str] = "functional_descent"
+    takes: ClassVar[tuple[str, ...]] = ("whole", "rows")
+
+    subset: int | float = 50
+    schedule: str | Callable[[int], float] = "constant"
+    rate: float | None = None
+    factor: float = 1.0
+    order: str = "permuted"
+    precision: float = 0.01
+    bounds: str = "auto"
+    averaging: bool = True
+    budget: int | None = None
+    overflow: str = "merge"
+    n_total: int | None = None
+    inner: BlockAscent = field(default_factory=DualCoordinate)
+
+    def __post_init__(self) -> None:
+        check_choice("order", self.order, ("permuted", "window", "uniform", "residual"))
+        check_choice("bounds", self.bounds, ("auto", *_BOUNDS, "none"))
+        check_choice("overflow", self.overflow, ("merge", "remove"))
+        if self.budget is not None and not (
+            isinstance(self.budget, int | np.integer) and self.budget >= 1
+        ):
+            raise InvalidData(f"budget = {self.budget!r}: give a number of support rows, or None")
+        whole = isinstance(self.subset, int | np.integer) and self.subset >= 1
+        if not whole and not 0.0 < self.subset <= 1.0:
+            raise InvalidData(
+                f"subset = {self.subset!r}: give a number of examples, or a share between 0 and 1"
+            )
+        if not (self.factor > 0.0 and 0.0 < self.precision < 1.0):
+            raise InvalidData(
+                f"factor = {self.factor} must be positive, precision = {self.precision} between 0 "
+                "and 1"
+            )
+        if not callable(self.schedule):
+            check_choice("schedule", self.schedule, tuple(_SCHEDULES))
+            needed = _RATES.get(self.schedule)
+            if needed is None:
+                return
+            rate = math.nan if self.rate is None else self.rate
+            if not needed[0] < rate < needed[1]:
+                raise InvalidData(
+                    f"schedule = {self.schedule!r} with rate = {self.rate}: give a rate between "
+                    f"{needed[0]:g} and {needed[1]:g}"
+                )
+
+    def check(self, problem: Problem) -> None:
+        """Refuse priors as well: steps know of none."""
+        super().check(problem)
+        if not problem.data.prior.trivial or problem.data.prior.mean.any():
+            raise InvalidData(
+                "functional_descent has no prior and no sign constraints: its steps shrink what "
+                "they add, and not w; leave them out, or use solver='dual_coordinate'"
+            )
+        if self.bounds in _BOUNDS and not problem.data.bounds_residuals:
+            raise InvalidData(
+                f"bounds = {self.bounds!r} needs all labels of an example, one by one, and "
+                f"{type(problem.structure).__name__} lists none: give 'none' or 'auto'"
+            )
+        if self.budget is not None and problem.quadratic.of_weights:
+            raise InvalidData(
+                f"budget = {self.budget} is a number of support rows, and linear models have none: "
+                "leave it out, or give a kernel"
+            )
+
+    def size_of(self, n: int) -> int:
+        """How many of n examples a subset has."""
+        if isinstance(self.subset, int | np.integer):
+            return min(int(self.subset), n)
+        return max(round(self.subset * n), 1)
+
+    def rate_of(self, t: int, k: int, n: int) -> float:
+        """lambda_t."""
+        if callable(self.schedule):
+            value = float(self.schedule(t))
+        else:
+            value = _SCHEDULES[self.schedule](t, k, self.n_total or n, self.rate)
+        value *= self.factor
+        if not 0.0 < value < math.inf:
+            raise InvalidData(
+                f"the schedule gives lambda = {value} for step {t}: it must be positive and finite"
+            )
+        return value
+
+    def init(self, problem: Problem, rng: np.random.Generator) -> DescentState:
+        """w = 0."""
+        return DescentState(problem, rng, self.averaging and self.budget is None)
+
+    def pass_(
+        self, problem: Problem, state: DescentState, stiffness: float, keep_going: KeepGoing
+    ) -> PassReport:
+        """As many examples as there are, a subset after the other."""
+        weighted = np.flatnonzero(problem.block_weight > 0.0)
+        if state.done == 0:
+            state.seed = int(draw_seed(state.rng))
+        hinges = calls = 0.0
+        for chosen in self._subsets(problem, state, weighted):
+            found = self._step(problem, state, chosen, len(weighted), keep_going)
+            hinges += found.hinge * len(chosen)
+            calls += len(chosen)
+            if not keep_going():
+                break
+        over = state.done >= len(weighted)
+        if over:
+            state.done = 0
+        mean = hinges / max(calls, 1.0)
+        value = problem.quadratic.value(state.w) + mean * float(problem.block_weight.sum())
+        return PassReport(
+            max(float(value), 0.0), 0.0, int(calls),
+            PassEvent.INCOMPLETE if over else PassEvent.PART,
+            None if state.average is None else Candidate(state.average),
+        )  # fmt: skip
+
+    def _subsets(
+        self, problem: Problem, state: DescentState, weighted: np.ndarray
+    ) -> Iterator[np.ndarray]:
+        """The subsets of this pass that are still to come."""
+        n, k = len(weighted), self.size_of(len(weighted))
+        order = weighted
+        if self.order == "permuted":
+            order = np.random.default_rng(state.seed).permutation(weighted)
+        while state.done < n:
+            rng = np.random.default_rng([state.seed, state.done])
+            size = min(k, n - state.done)
+            if self.order in ("permuted", "window"):
+                chosen = order[state.done : state.done + size]
+            elif self.order == "uniform":
+                chosen = rng.choice(weighted, size, replace=False)
+            else:
+                chosen = _by_residual(problem, state.w, weighted, size, rng)
+            state.done += size
+            yield np.sort(chosen)
+
+    def _step(
+        self,
+        problem: Problem,
+        state: DescentState,
+        chosen: np.ndarray,
+        n: int,
+        keep_going: KeepGoing,
+    ) -> DescentStep:
+        """Add to w what these examples ask for."""
+        k = len(chosen)
+        state.step += 1
+        rate = self.rate_of(state.step, k, n)
+        weight = problem.sample_weight[chosen]
+        data: Any = problem.some(chosen)
+        local = problem.data.local(data, state.w)
+        hinges = data.hinges(local)
+        added = self._added(data, local, weight / (rate * k), state, problem, keep_going)
+        problem.data.absorb(data, added.U, state.w)
+        if self.budget is not None:
+            own: Any = problem.data
+            shrink(own.blocks.features, state.w, self.budget, self.overflow == "merge")
+        state.take_average()
+        state.seen += k
+        found = DescentStep(
+            state.step, state.seen, float(weight @ (hinges > 0.0)) / k, float(weight @ hinges) / k,
+            added.residual * rate, rate, added.square, added.gap,
+            state.evaluations + problem.data.evaluations, problem.data.n_support(state.w),
+        )  # fmt: skip
+        state.steps.append(found)
+        return found
+
+    def _added(
+        self,
+        data: Any,
+        local: np.ndarray,
+        weight: np.ndarray,
+        state: DescentState,
+        problem: Problem,
+        keep_going: KeepGoing,
+    ) -> _Added:
+        """Solve the problem of a step, as far as `precision` asks, or until told to stop."""
+        bounds = self.bounds
+        if bounds == "auto":
+            bounds = "above" if data.bounds_residuals else "none"
+        if bounds != "none":
+            all_data: Any = problem.data
+            data = all_data.with_residuals(data, local, _BOUNDS[bounds])
+            local = np.zeros_like(local)
+        quadratic, begin = data.quadratic, local.copy()
+        part = self.inner.part_of(data, weight, 1, local.dtype)
+        U = np.zeros(data.size)
+        residual = float(weight @ np.maximum(data.hinges(local), 0.0))
+        for _ in range(_SWEEPS):
+            reply = part.sweep(local, draw_seed(state.rng), state.rng, 1.0, keep_going)
+            U[:] = 0.0
+            losses = part.sum_up(U)
+            step = local - begin
+            square = quadratic.dot(step, step)
+            dual = losses - quadratic.dot(U, begin) - 0.5 * square
+            enough = self.precision * max(dual, 0.0)
+            if reply.gap > 2.0 * enough and keep_going():
+                continue
+            primal = 0.5 * square + float(weight @ np.maximum(data.hinges(local), 0.0))
+            if primal - dual <= enough or not keep_going():
+                break
+        return _Added(U, residual, square, max(primal - dual, 0.0))
+
+
+def _by_residual(
+    problem: Problem, w: np.ndarray, weighted: np.ndarray, size: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Examples drawn with odds proportional to their largest violations, without replacement."""
+    odds = np.maximum(problem.data.hinges(w, problem.n_jobs)[weighted], 0.0)
+    total = odds.sum()
+    violating = int(np.count_nonzero(odds))
+    if violating <= size:  # all of these, and any others
+        worst, others = weighted[odds > 0.0], weighted[odds <= 0.0]
+        return np.concatenate([worst, rng.choice(others, size - violating, replace=False)])
+    return rng.choice(weighted, size, replace=False, p=odds / total)
+
+
+_SCHEDULES: dict[str, Callable[..., float]] = {
+    "constant": lambda t, k, n, rate: 1.0 / k,
+    "linear": lambda t, k, n, rate: t / n,
+    "geometric": lambda t, k, n, rate: rate**-t,
+    "power": lambda t, k, n, rate: float(t) ** rate,
+}
+_BOUNDS = {"above": -math.inf, "both": 0.0}  # from below
+_RATES = {"geometric": (0.0, 1.0), "power": (0.0, math.inf)}

@@ -1,0 +1,270 @@
+"""Functional descent: each step is the problem that it says, and nothing is claimed beyond that."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+import reference
+from cases import STRUCTURES
+from taut import Problem, Regularizer, solve
+from taut.errors import InvalidData
+from taut.kernels import RBF, Function, Linear
+from taut.solvers import FunctionalDescent
+from taut.spaces.kernel import through_kernel
+from taut.spaces.support_budget import shrink
+from taut.structures import Scalar
+from taut.training.loop import Run
+
+CASES = {name: STRUCTURES[name] for name in ("scalar-bias", "multiclass-cost-bias", "chain")}
+LEAST = {"none": (-np.inf, np.inf), "above": (-np.inf, 1.0), "both": (0.0, 1.0)}
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(90, 3))
+SIGNS = np.where(np.linalg.norm(X, axis=1) > 1.5, 1.0, -1.0)
+
+
+def passes(problem, solver, count=1, seed=0):
+    """A run after so many passes."""
+    run = Run(problem, solver, 1e-3, np.random.default_rng(seed))
+    for _ in range(count):
+        while not run.solver.pass_(problem, run.state, 1.0, lambda: True).event.over:
+            pass
+    return run
+
+
+def kernelised(kernel, whole=0, C=1.0):
+    return Problem(Scalar(), X, SIGNS, C=C, space=through_kernel(kernel, whole=whole))
+
+
+def residuals(losses, psi, w, bounds):
+    """Losses of the problem in u, as the definition has them."""
+    least, most = LEAST[bounds]
+    return [
+        np.clip(own - rows @ w, least, most * own.max() if most < np.inf else most)
+        for own, rows in zip(losses, psi, strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "bounds"),
+    [
+        *itertools.product(("scalar-bias", "multiclass-cost-bias"), ("none", "above", "both")),
+        ("chain", "none"),
+        ("tags-plain", "none"),
+    ],
+)
+def test_two_steps_are_two_quadratic_programs(name, bounds):
+    case = STRUCTURES[name]
+    psi, losses = case.reference
+    problem, half = case.problem(), -(-len(psi) // 2)
+    solver = FunctionalDescent(
+        subset=half, order="window", bounds=bounds, precision=1e-9, averaging=False, factor=0.7
+    )
+    run, w = passes(problem, solver), np.zeros(psi[0].shape[1])
+    for step, own in zip(run.state.steps, (slice(0, half), slice(half, None)), strict=True):
+        some, k = psi[own], len(psi[own])
+        rho = residuals(losses[own], some, w, bounds)
+        weights = np.full(k, k / 0.7 / k)  # 1 / (lambda k) with lambda = 0.7 / k
+        best, u = reference.solve_qp(some, rho, weights)
+        w = w + u
+        assert_allclose(step.square, u @ u, rtol=1e-4, atol=1e-8)
+        assert step.gap <= 1e-9 * max(best, 1e-9) + 1e-12
+    assert_allclose(problem.data.user_weights(run.state.w), w, atol=1e-4)
+
+
+@pytest.mark.parametrize("bounds", ["none", "above", "both"])
+@pytest.mark.parametrize("schedule", ["constant", "linear", "power", "geometric"])
+def test_steps_are_as_short_as_theorem_3_says(schedule, bounds):
+    rate = {"power": 2.5, "geometric": 0.9}.get(schedule)
+    for problem in (CASES["multiclass-cost-bias"].problem(), kernelised(RBF(0.5))):
+        solver = FunctionalDescent(
+            subset=7, schedule=schedule, rate=rate, bounds=bounds, precision=0.05
+        )
+        steps = passes(problem, solver, 3).state.steps
+        assert len(steps) == 3 * -(-problem.n_blocks // 7)
+        for step in steps:
+            assert step.square <= (step.residual / step.rate + step.gap) * (1 + 1e-9)
+            assert step.gap >= 0.0
+            assert step.residual <= step.hinge * (1 + 1e-9) or bounds == "both"
+
+
+def test_schedules_are_what_they_say():
+    def rates(**settings):
+        return [FunctionalDescent(subset=5, **settings).rate_of(t, 5, 40) for t in (1, 2, 8)]
+
+    assert_allclose(rates(), [0.2, 0.2, 0.2])
+    assert_allclose(rates(factor=10.0), [2.0, 2.0, 2.0])
+    assert_allclose(rates(schedule="linear"), [1 / 40, 2 / 40, 8 / 40])
+    assert_allclose(rates(schedule="linear", n_total=80), [1 / 80, 2 / 80, 8 / 80])
+    assert_allclose(rates(schedule="geometric", rate=0.5), [2.0, 4.0, 256.0])
+    assert_allclose(rates(schedule="power", rate=3.0), [1.0, 8.0, 512.0])
+    assert_allclose(rates(schedule=lambda t: 0.1 * t), [0.1, 0.2, 0.8])
+
+
+@pytest.mark.parametrize("order", ["permuted", "window", "uniform", "residual"])
+def test_a_pass_has_as_many_examples_as_there_are(order):
+    run = passes(kernelised(RBF(0.5)), FunctionalDescent(subset=20, order=order), 2)
+    assert [step.seen for step in run.state.steps] == [20, 40, 60, 80, 90, 110, 130, 150, 170, 180]
+    rates = [step.rate for step in run.state.steps]
+    assert_allclose(rates, [1 / 20, 1 / 20, 1 / 20, 1 / 20, 1 / 10] * 2)
+
+
+def test_odds_by_residual_leave_out_what_has_none():
+    problem = kernelised(RBF(0.5))
+    solver = FunctionalDescent(subset=10, order="residual", averaging=False)
+    run = passes(problem, solver, 3)
+    hinges = problem.data.hinges(run.state.w)
+    subset = next(solver._subsets(problem, run.state, np.arange(90)))
+    violating = np.count_nonzero(hinges > 0)
+    assert np.count_nonzero(hinges[subset] > 0) == min(violating, 10)
+    assert len(set(subset.tolist())) == 10
+
+
+@pytest.mark.parametrize("whole", [0, 1000])
+def test_inner_products_as_a_kernel_take_the_steps_of_linear_features(whole):
+    for name in CASES:
+        case, solver = CASES[name], FunctionalDescent(subset=6, precision=1e-3)
+        linear = case.problem()
+        through = Problem(
+            case.structure, *case.data(),
+            space=through_kernel(Linear(), dtype=np.float64, whole=whole),
+        )  # fmt: skip
+        first, second = passes(linear, solver, 2), passes(through, solver, 2)
+        assert_allclose(
+            [step.square for step in second.state.steps],
+            [step.square for step in first.state.steps], rtol=1e-6, atol=1e-12,
+        )  # fmt: skip
+        assert_allclose(
+            through.data.hinges(second.state.w), linear.data.hinges(first.state.w), atol=1e-6
+        )
+
+
+def test_nothing_is_claimed_but_the_primal():
+    problem = kernelised(RBF(0.5), C=3.0)
+    result = solve(problem, FunctionalDescent(subset=15), max_iter=2, random_state=0)
+    K = RBF(0.5)(X)
+    primals = 0.5 * result.w @ K @ result.w + 3.0 * np.maximum(1 - SIGNS * (K @ result.w), 0).sum()
+    assert_allclose(result.certificate.primal, primals, rtol=1e-6)
+    assert result.certificate.dual == 0.0
+    assert result.certificate.relative_gap >= 1.0
+
+
+@pytest.mark.parametrize("kernel", [None, RBF(0.5)])
+def test_killed_and_resumed_is_uninterrupted(kernel, tmp_path):
+    space = kernel and through_kernel(kernel, whole=0)
+    solver, options = FunctionalDescent(subset=8), {"random_state": 0}
+
+    def problem():
+        return Problem(Scalar(), X, SIGNS, space=space)
+
+    whole = solve(problem(), solver, max_iter=4, **options)
+    solve(problem(), solver, max_iter=2, checkpoint=tmp_path / "run", **options)
+    resumed = solve(problem(), solver, max_iter=4, checkpoint=tmp_path / "run", **options)
+    assert_allclose(resumed.w, whole.w, atol=1e-6)
+    assert resumed.certificate.oracle_calls >= whole.certificate.oracle_calls
+
+
+def test_evaluations_are_the_values_that_a_kernel_was_asked_for():
+    count = 0
+
+    def counted(A, B):
+        nonlocal count
+        count += len(A) * len(B)
+        return A @ B.T
+
+    problem = kernelised(Function(counted, definite=True))
+    before = count
+    run = passes(problem, FunctionalDescent(subset=9))
+    assert run.state.steps[-1].evaluations == count - before > 0
+
+
+@pytest.mark.parametrize("overflow", ["merge", "remove"])
+def test_a_budget_holds_after_each_step(overflow):
+    solver = FunctionalDescent(subset=15, budget=12, overflow=overflow)
+    run = passes(kernelised(RBF(0.5)), solver, 3)
+    assert max(step.n_support for step in run.state.steps) == 12
+    assert np.mean(problem_labels(run) != SIGNS) < 0.3
+    # Potentials are those of the coefficients that are left.
+    w = run.state.w.copy()
+    run.problem.data.settle(w)
+    assert_allclose(w, run.state.w, atol=1e-4)
+
+
+def problem_labels(run):
+    potentials = run.problem.data.blocks.features.shares(run.state.w)[0][0]
+    return np.where(potentials > 0, 1.0, -1.0)
+
+
+def test_merging_rows_that_are_the_same_changes_nothing():
+    rows = np.vstack([X[:30], X[:30]])
+    problem = Problem(
+        Scalar(), rows, np.tile(SIGNS[:30], 2), space=through_kernel(RBF(0.5), whole=0)
+    )
+    features = problem.data.blocks.features
+    coefficients = np.concatenate([np.linspace(1.0, 2.0, 30), np.full(30, 0.1)])
+    w = problem.scaled(coefficients)
+    before = features.shares(w)[0].copy()
+    shrink(features, w, 30, merges=True)
+    assert features.n_support(w) == 30
+    assert_allclose(features.shares(w)[0], before, atol=1e-5)
+    assert_allclose(features.shares(w)[1][0, :30], np.linspace(1.1, 2.1, 30), atol=1e-6)
+
+
+def test_blocks_without_weight_are_never_drawn():
+    weight = np.where(np.arange(90) < 40, 1.0, 0.0)
+    problem = Problem(
+        Scalar(), X, SIGNS, sample_weight=weight, space=through_kernel(RBF(0.5), whole=0)
+    )
+    run = passes(problem, FunctionalDescent(subset=15, order="uniform"), 2)
+    assert run.state.steps[-1].seen == 80
+    assert not run.problem.data.blocks.features.shares(run.state.w)[1][0, 40:].any()
+
+
+def test_bounds_need_labels_one_by_one():
+    for name in ("tags-plain", "chain"):
+        with pytest.raises(InvalidData, match="needs all labels of an example"):
+            passes(STRUCTURES[name].problem(), FunctionalDescent(bounds="above"))
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 90), st.sampled_from(["above", "both"]))
+def test_any_subset_and_seed_obey_theorem_3(seed, subset, bounds):
+    run = passes(kernelised(RBF(0.5)), FunctionalDescent(subset=subset, bounds=bounds), 1, seed)
+    for step in run.state.steps:
+        assert step.square <= (step.residual / step.rate + step.gap) * (1 + 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"subset": 0}, "subset = 0: give a number of examples, or a share between 0 and 1"),
+        ({"subset": 1.5}, "subset = 1"),
+        ({"schedule": "fast"}, "schedule = 'fast'"),
+        ({"schedule": "geometric"}, "with rate = None: give a rate between 0 and 1"),
+        ({"schedule": "power", "rate": -1.0}, "give a rate between 0 and inf"),
+        ({"factor": 0.0}, "factor = 0"),
+        ({"precision": 1.0}, "precision = 1"),
+        ({"order": "gap"}, "order = 'gap'"),
+        ({"bounds": "below"}, "bounds = 'below'"),
+        ({"budget": 0}, "budget = 0"),
+        ({"overflow": "drop"}, "overflow = 'drop'"),
+    ],
+)
+def test_settings_are_checked(settings, message):
+    with pytest.raises(InvalidData, match=message):
+        FunctionalDescent(**settings)
+
+
+def test_what_it_has_no_use_for_is_refused():
+    linear = Problem(Scalar(), X, SIGNS)
+    with pytest.raises(InvalidData, match="linear models have none"):
+        passes(linear, FunctionalDescent(budget=5))
+    with pytest.raises(InvalidData, match="no prior and no sign constraints"):
+        passes(
+            Problem(Scalar(), X, SIGNS, regularizer=Regularizer(nonneg=True)), FunctionalDescent()
+        )
+    with pytest.raises(InvalidData, match="lambda = -1"):
+        passes(linear, FunctionalDescent(schedule=lambda t: -1.0))
