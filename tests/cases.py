@@ -381,7 +381,7 @@ STRUCTURES = {
     "multiclass-slack": slack(multiclass(costs=True)),
     "multiclass-slack-bias": slack(multiclass(costs=True, bias=2.0)),
     "multiclass-csr-slack-bias": slack(multiclass(sp.csr_array, costs=True, bias=2.0)),
-    "tags-plain-slack": slack(tags(ListedTags)),
+    "tags-plain-slack": slack(tags(ListedTags, n_tags=2)),  # more take plain Python long
     "tags-compiled-slack": slack(tags(ListedCompiledTags)),
 }
 
@@ -458,7 +458,28 @@ MORE = (
 )
 
 #: Solvers whose kernels resemble those of others that run on chains: for these, chains take long.
-ALIKE = ("partial-linearization-batch", "frank-wolfe-away", "frank-wolfe-pairwise-gap")
+ALIKE = (
+    "partial-linearization-batch",
+    "frank-wolfe-away",
+    "frank-wolfe-pairwise-gap",
+    "working-set-closed",
+)
+
+#: Structures whose blocks the online solver keeps: each form of dual variables, and each way in
+#: which rows are stored. Its passes are those of the default solver. Copies of blocks are tested
+#: for all structures that make them (test_taking.py); others, as tags, have theirs encoded anew.
+KEPT = (
+    "scalar-bias",
+    "regression-bias",
+    "multiclass-cost-bias",
+    "multiclass-single",
+    "multiclass-csr-cost-bias",
+    "chain",
+    "latent-multiclass-cost-bias",
+    "tags-plain",
+    "tags-compiled",
+    "multiclass-slack-bias",
+)
 
 #: Variants of a solver, which run on SOME alone.
 VARIANTS = (
@@ -502,7 +523,8 @@ def pairs():
             some = structure in SOME
             more = (structure in MORE and name not in VARIANTS) or name == "partial-linearization"
             if foundation:
-                yield long_if(structure in TWINS, structure, name)
+                kept = structure in KEPT or not isinstance(solver, OnlineCache)
+                yield long_if(structure in TWINS or not kept, structure, name)
             elif (some or more) and (has_means or not by_means):
                 quick = some and (structure != "chain" or name not in ALIKE)
                 yield long_if(not quick and (structure, name) not in ALSO, structure, name)
