@@ -336,7 +336,7 @@ class Audited(OnlineCache):
 def test_a_small_memory_holds_and_still_reaches_the_optimum(small):
     problem, streamed, solver = small
     solver = Audited(solver.memory)
-    solver.audit = Audit(solver)
+    solver.audit = Audit(solver, every=3)
     with pytest.warns(CacheOverflow, match=r"do not fit into memory=\d+: .*raise memory, or lowe"):
         result = run(streamed, solver, callbacks=[solver.audit], tol=1e-3)
     assert solver.audit.resting > 0
