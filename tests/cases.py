@@ -427,9 +427,9 @@ REACH = {
 #: Those of them that work on labels, and need no means.
 BY_LABELS = ("frank-wolfe", "multi-sample", "multi-sample-2", "subgradient")
 
-#: Structures that differ from others in how rows are stored, in their precision, in the bias or in
-#: who lists labels, and in nothing else. Scalars, classes and chains are tested in all ways by
-#: every change, the structures here by long tests.
+#: Structures that differ from others in how rows are stored, in their precision, in the bias, in
+#: who lists labels or in what has its slacks rescaled, and in nothing else. Scalars, classes and
+#: chains are tested in all ways by every change, the structures here by long tests.
 TWINS = (
     "scalar-csr",
     "regression-single",
@@ -437,6 +437,7 @@ TWINS = (
     "bags",
     "latent-multiclass",
     "multiclass-slack",
+    "scalar-slack",
     "tags-compiled-slack",
     "regression-csr-bias",
     "graph-csr-symmetric",
@@ -460,6 +461,8 @@ MORE = (
 #: Solvers whose kernels resemble those of others that run on chains: for these, chains take long.
 ALIKE = (
     "partial-linearization-batch",
+    "frank-wolfe",  # classes have planes that are labels too
+    "frank-wolfe-batch",
     "frank-wolfe-away",
     "frank-wolfe-pairwise-gap",
     "working-set-closed",
