@@ -381,7 +381,7 @@ STRUCTURES = {
     "multiclass-slack": slack(multiclass(costs=True)),
     "multiclass-slack-bias": slack(multiclass(costs=True, bias=2.0)),
     "multiclass-csr-slack-bias": slack(multiclass(sp.csr_array, costs=True, bias=2.0)),
-    "tags-plain-slack": slack(tags(ListedTags)),
+    "tags-plain-slack": slack(tags(ListedTags, n_tags=2)),  # more take plain Python long
     "tags-compiled-slack": slack(tags(ListedCompiledTags)),
 }
 
@@ -427,9 +427,9 @@ REACH = {
 #: Those of them that work on labels, and need no means.
 BY_LABELS = ("frank-wolfe", "multi-sample", "multi-sample-2", "subgradient")
 
-#: Structures that differ from others in how rows are stored, in their precision, in the bias or in
-#: who lists labels, and in nothing else. Scalars, classes and chains are tested in all ways by
-#: every change, the structures here by long tests.
+#: Structures that differ from others in how rows are stored, in their precision, in the bias, in
+#: who lists labels or in what has its slacks rescaled, and in nothing else. Scalars, classes and
+#: chains are tested in all ways by every change, the structures here by long tests.
 TWINS = (
     "scalar-csr",
     "regression-single",
@@ -437,6 +437,7 @@ TWINS = (
     "bags",
     "latent-multiclass",
     "multiclass-slack",
+    "scalar-slack",
     "tags-compiled-slack",
     "regression-csr-bias",
     "graph-csr-symmetric",
@@ -458,7 +459,30 @@ MORE = (
 )
 
 #: Solvers whose kernels resemble those of others that run on chains: for these, chains take long.
-ALIKE = ("partial-linearization-batch", "frank-wolfe-away", "frank-wolfe-pairwise-gap")
+ALIKE = (
+    "partial-linearization-batch",
+    "frank-wolfe",  # classes have planes that are labels too
+    "frank-wolfe-batch",
+    "frank-wolfe-away",
+    "frank-wolfe-pairwise-gap",
+    "working-set-closed",
+)
+
+#: Structures whose blocks the online solver keeps: each form of dual variables, and each way in
+#: which rows are stored. Its passes are those of the default solver. Copies of blocks are tested
+#: for all structures that make them (test_taking.py); others, as tags, have theirs encoded anew.
+KEPT = (
+    "scalar-bias",
+    "regression-bias",
+    "multiclass-cost-bias",
+    "multiclass-single",
+    "multiclass-csr-cost-bias",
+    "chain",
+    "latent-multiclass-cost-bias",
+    "tags-plain",
+    "tags-compiled",
+    "multiclass-slack-bias",
+)
 
 #: Variants of a solver, which run on SOME alone.
 VARIANTS = (
@@ -502,7 +526,8 @@ def pairs():
             some = structure in SOME
             more = (structure in MORE and name not in VARIANTS) or name == "partial-linearization"
             if foundation:
-                yield long_if(structure in TWINS, structure, name)
+                kept = structure in KEPT or not isinstance(solver, OnlineCache)
+                yield long_if(structure in TWINS or not kept, structure, name)
             elif (some or more) and (has_means or not by_means):
                 quick = some and (structure != "chain" or name not in ALIKE)
                 yield long_if(not quick and (structure, name) not in ALSO, structure, name)

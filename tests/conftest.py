@@ -16,6 +16,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 LONGEST = [
     "solvers", "jit", "kernel_space", "structures", "sequential", "listed", "multi_sample",
     "kernel_estimators", "certify_own", "regularizer", "sklearn", "online_cache", "sampling",
+    "bare", "estimators", "joint_kernels", "belonging", "working_set", "processes", "solve",
+    "threads",
 ]  # fmt: skip
 
 

@@ -107,13 +107,14 @@ def prior_of(problem):
     ],
 )
 def test_the_optimum_within_memory(kind, with_prior):
-    """At each report sums are those of labels beside their data, and memory holds."""
+    """At all times sums are those of labels beside their data, and memory holds."""
     prior = prior_of(in_memory(kind)) if with_prior else None
     problem = streamed(kind, regularizer=prior)
     solver = small(problem, Audited)
-    solver.audit = Audit(solver)
+    solver.audit = Audit(solver, every=4)
     result = run(problem, solver, callbacks=[solver.audit])
     assert solver.audit.bare > SIZE
+    assert solver.audit.checked > 5
     assert_is_optimum(in_memory(kind, regularizer=prior), result)
 
 

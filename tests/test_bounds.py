@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import taut
+from misuses.compiled import CompiledTable
 from own_structures import CompiledTags, ListedTags, Tags, tagged
 from taut import Problem, Regularizer, StructuredSVM, solve
 from taut.data import Stream
@@ -63,27 +64,6 @@ class InfiniteFeatures(Tags):
         return super().features(x, label) / (0.0 if sum(label) == 2 else 1.0)
 
 
-class CompiledForgetsLoss(CompiledTags):
-    @staticmethod
-    def argmax(data, i, work, loss_weight, label):
-        m = label.shape[0]
-        best, winner = -np.inf, 0
-        for subset in range(2**m):
-            total = 0.0
-            pair = data[1]
-            for a in range(m):
-                mine = (subset >> a) & 1
-                total += work[a] * mine
-                for b in range(a + 1, m):
-                    total += work[pair] * mine * ((subset >> b) & 1)
-                    pair += 1
-            if total > best:
-                best, winner = total, subset
-        for a in range(m):
-            label[a] = (winner >> a) & 1
-        return best
-
-
 class ListsTooFew(ListedTags):
     def labels(self, x):
         return self.subsets[1:]
@@ -127,11 +107,13 @@ def test_argmax_that_forgets_the_loss_is_found_in_training(kind, solver, data):
         model.fit(*data)
 
 
-def test_compiled_argmax_that_forgets_the_loss_is_found(data):
+def test_compiled_argmax_that_forgets_the_loss_is_found(rng):
+    X, y = rng.normal(size=(12, 2)), rng.integers(4, size=12)
     for check in (True, False):
-        model = StructuredSVM(CompiledForgetsLoss(3), C=1.0, random_state=0, check=check)
-        with pytest.raises(InvalidStructure, match=r"CompiledForgetsLoss\.argmax"):
-            model.fit(*data)
+        structure = CompiledTable(1.0 - np.eye(4), "forgets_loss", 12)
+        model = StructuredSVM(structure, C=1.0, random_state=0, check=check)
+        with pytest.raises(InvalidStructure, match=r"CompiledTable\.argmax"):
+            model.fit(X, y)
 
 
 @pytest.mark.parametrize("kind", [CostlyTruth, RandomFeatures])

@@ -212,7 +212,7 @@ def test_cut_short_it_leaves_a_true_dual_point(name):
 # Going on
 
 
-@pytest.mark.parametrize("name", ["chain", "tags-plain", "multiclass-single"])
+@pytest.mark.parametrize("name", ["chain", "tags-plain", long_if(True, "multiclass-single")])
 def test_killed_and_resumed_is_uninterrupted(name, tmp_path):
     problem, path, copies = STRUCTURES[name].problem(), tmp_path / "run", []
 

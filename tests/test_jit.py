@@ -256,33 +256,23 @@ def script(tmp_path):
 
 
 def test_own_oracles_are_compiled_once_and_never_stale(environment, tmp_path, script):
-    cache, own = tmp_path / "cache", written(tmp_path / "a" / "own.py", 1.0)
-    compiled, *losses = output(environment, cache, script, own)
-    assert compiled > 0
-    assert losses == [1.0]
-    assert output(environment, cache, script, own) == [0, 1.0]
-    written(own, 3.0)
-    compiled, *losses = output(environment, cache, script, own)
-    assert compiled > 0
-    assert losses == [3.0]
+    """Modules of the same names, by processes of which each begins with what is on disk."""
+    a, b, c = (tmp_path / name / "own.py" for name in "abc")
+
+    def losses(*own, compiles):
+        compiled, *found = output(environment, tmp_path / "cache", script, *own)
+        assert (compiled > 0) == compiles
+        return found
+
+    assert losses(written(a, 1.0), compiles=True) == [1.0]
+    assert losses(written(b, 2.0), compiles=True) == [2.0]
+    # Compiled apart, loaded together.
+    assert losses(a, b, compiles=False) == [1.0, 2.0]
+    # One that is edited, and another one, compiled together, then loaded together.
+    for compiles in (True, False):
+        assert losses(written(a, 3.0), written(c, 4.0), compiles=compiles) == [3.0, 4.0]
     # The file as it was before.
-    written(own, 1.0)
-    assert output(environment, cache, script, own) == [0, 1.0]
-
-
-def test_own_oracles_of_the_same_names_compiled_together(environment, tmp_path, script):
-    cache = tmp_path / "cache"
-    own = [written(tmp_path / name / "own.py", scale) for name, scale in (("a", 1.0), ("b", 2.0))]
-    for _ in range(2):
-        assert output(environment, cache, script, *own)[1:] == [1.0, 2.0]
-
-
-def test_own_oracles_of_the_same_names_compiled_apart(environment, tmp_path, script):
-    cache = tmp_path / "cache"
-    own = [written(tmp_path / name / "own.py", scale) for name, scale in (("a", 1.0), ("b", 2.0))]
-    assert output(environment, cache, script, own[0])[1:] == [1.0]
-    assert output(environment, cache, script, own[1])[1:] == [2.0]
-    assert output(environment, cache, script, *own)[1:] == [1.0, 2.0]
+    assert losses(written(a, 1.0), compiles=False) == [1.0]
 
 
 def test_constants_of_other_files_belong_to_own_oracles(environment, tmp_path, script):

@@ -19,6 +19,7 @@ from taut.kernels import (
     VonMises,
     as_kernel,
     check_definite,
+    definite,
 )
 
 RNG = np.random.default_rng(0)
@@ -248,10 +249,17 @@ def test_gaussians_of_angles_are_refused(gamma, smallest):
     assert check_definite(definite, definite.prepared(poses, np.float64), RNG) == 16
 
 
-def test_definite_functions_and_matrices_pass():
+@pytest.fixture
+def few_rows(monkeypatch):
+    """As if a matrix of few rows were a large one: 1000 rows take seconds to decompose."""
+    monkeypatch.setattr(definite, "_MOST", 100)
+    monkeypatch.setattr(definite, "_HEIGHT", 50)
+
+
+def test_definite_functions_and_matrices_pass(few_rows):
     kernel = Function(lambda A, B: (A @ B.T) ** 2)
-    many = np.random.default_rng(0).normal(size=(1200, 3))
-    assert check_definite(kernel, kernel.prepared(many, np.float64), RNG) == 1000
+    many = np.random.default_rng(0).normal(size=(120, 3))
+    assert check_definite(kernel, kernel.prepared(many, np.float64), RNG) == 100
     single = Precomputed().prepared(RBF(0.3)(X), np.float32)
     assert check_definite(Precomputed(), single, RNG) == 30
     late = X.copy()
@@ -308,17 +316,17 @@ def test_functions_of_single_precision_are_rounded():
     Function(lambda A, B: pairwise.rbf_kernel(A, B, 0.3)).prepared(rows, np.float32)
 
 
-def test_all_pairs_of_a_matrix_are_looked_at():
-    K = np.eye(1600)
-    K[1100, 1500] = K[1500, 1100] = 3.0
+def test_all_pairs_of_a_matrix_are_looked_at(few_rows):
+    K = np.eye(160)
+    K[110, 150] = K[150, 110] = 3.0
     for kernel in (Precomputed(), 2.0 * Precomputed()):
         rows = kernel.prepared(K, np.float64)
         generator = np.random.default_rng(0)
-        with pytest.raises(InvalidData, match=r"rows 1100 and 1500 have .* clip the negative"):
+        with pytest.raises(InvalidData, match=r"rows 110 and 150 have .* clip the negative"):
             check_definite(kernel, rows, generator)
-    K[1100, 1500] = K[1500, 1100] = 1.0
-    assert check_definite(Precomputed(), Precomputed().prepared(K, np.float64), RNG) == 1000
-    K[1100, 1500] = K[1500, 1100] = 0.0
+    K[110, 150] = K[150, 110] = 1.0
+    assert check_definite(Precomputed(), Precomputed().prepared(K, np.float64), RNG) == 100
+    K[110, 150] = K[150, 110] = 0.0
     K[7, 7] = -1.0
     with pytest.raises(InvalidData, match=r"rows 7 and 7 have k\(7, 7\) = -1,"):
         check_definite(Precomputed(), Precomputed().prepared(K, np.float64), RNG)

@@ -439,7 +439,8 @@ class Bound(Multiclass):
 
 
 def test_a_compiled_structure_says_what_it_certifies():
-    certificate = solve(Problem(Bound(2), np.eye(2), np.array([0, 1]))).certificate
+    X = np.array([[1.0, 2.0], [2.0, -1.0]])  # full: zeros would be left out, and CSR compiled
+    certificate = solve(Problem(Bound(2, bias=1.0), X, np.array([0, 1]))).certificate
     assert certificate.of == "a bound on the objective"
     assert certificate.message.endswith(
         "tol=0.001. The bounds are those of a bound on the objective."

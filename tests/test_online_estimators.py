@@ -429,16 +429,18 @@ def assert_prior_optimum(model, mean, precision, mask, rtol=1e-5):
 
 # What has no shape of its own beside w, or takes long to compile, has fewer kinds.
 FEWER = ["joint mean", "precision", "mask"]
+MATRICES = ["matrix", "matrix of coef"]
 LONG = [
-    ("chain", "matrix"),
-    ("chain", "matrix of coef"),
+    *((name, kind) for name in ("binary", "chain") for kind in MATRICES),
     ("pairwise", "precision"),
     ("pairwise", "mask"),
 ]
 PRODUCT = [
     long_if((name, kind) in LONG, name, kind)
     for name in SOME
-    for kind in (PRIORS if name in ("binary", "chain") else FEWER)
+    for kind in (
+        PRIORS if name in ("binary", "chain") else FEWER + MATRICES * (name == "multiclass")
+    )
 ]
 
 

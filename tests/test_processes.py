@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-import textwrap
+import threading
 import time
 import warnings
 
@@ -121,52 +121,69 @@ def slow(record):
         file.write("x")
     time.sleep(0.05)
 
-endless = taut.BinarySVM(tol=0.0, max_iter=10**6, callbacks=[slow], random_state=0)
+def begun():
+    return taut.BinarySVM(tol=0.0, max_iter=10**6, callbacks=[slow], random_state=0)
+
 warnings.simplefilter("always")
-try:
-    {work}
-except KeyboardInterrupt:
-    print("raised")
+for work in {works!r}:
+    open({ready!r}, "w").close()
+    print("begins", flush=True)
+    endless = begun()
+    try:
+        exec(work)
+    except KeyboardInterrupt:
+        print("raised", flush=True)
 """
 WORK = {
-    "fit": ("print(endless.fit(X, y).certificate_.status.name)", "INTERRUPTED"),
+    "fit": ("print(endless.fit(X, y).certificate_.status.name, flush=True)", "INTERRUPTED"),
     "pipeline": (
-        "print(make_pipeline(StandardScaler(), endless).fit(X, y)[-1].certificate_.status.name)",
+        "fitted = make_pipeline(StandardScaler(), endless).fit(X, y); "
+        "print(fitted[-1].certificate_.status.name, flush=True)",
         "INTERRUPTED",
     ),
     "cross_val_score": ("cross_val_score(endless, X, y, cv=3)", "raised"),
-    "GridSearchCV": ("GridSearchCV(endless, {{'C': [0.1, 1.0]}}, cv=3).fit(X, y)", "raised"),
-    "GridSearchCV in processes": (
-        "GridSearchCV(endless, {{'C': [0.1, 1.0]}}, cv=3, n_jobs=2).fit(X, y)",
-        "raised",
-    ),
+    "GridSearchCV": ("GridSearchCV(endless, {'C': [0.1, 1.0]}, cv=3).fit(X, y)", "raised"),
     "path": (
         "endless.set_params(max_iter=1000); "
-        "print(taut.path(endless, X, y, 0.01, 10.0, gap=1e-9).message.split()[-1])",
+        "path = taut.path(endless, X, y, 0.01, 10.0, gap=1e-9); "
+        "print(path.message.split()[-1], flush=True)",
         "interrupted.",
     ),
     "path_cv": ("taut.path_cv(endless, X, y, 0.01, 10.0, gap=1e-9, cv=3)", "raised"),
 }
+IN_PROCESSES = {
+    "GridSearchCV in processes": (
+        "GridSearchCV(endless, {'C': [0.1, 1.0]}, cv=3, n_jobs=2).fit(X, y)",
+        "raised",
+    ),
+}
 
 
-@pytest.mark.parametrize("name", WORK)
-def test_one_signal_ends_it(name, tmp_path, environment):
-    work, expected = WORK[name]
+@pytest.mark.parametrize("works", [WORK, IN_PROCESSES], ids=["in one process", "in processes"])
+def test_one_signal_ends_it(works, tmp_path, environment):
+    """One kind of work after the other, and each is ended by a signal of its own."""
     ready = tmp_path / "ready"
-    code = textwrap.dedent(SCRIPT).replace("{work}", work.replace("{{", "{").replace("}}", "}"))
+    code = SCRIPT.replace("{works!r}", repr([work for work, _expected in works.values()]))
     code = code.replace("{ready!r}", repr(str(ready)))
     process = subprocess.Popen(
         [sys.executable, "-c", code], env=environment, text=True, start_new_session=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
+    hangs = threading.Timer(TIMEOUT, process.kill)
+    hangs.start()
     try:
-        wait_for(ready, process)
-        os.kill(process.pid, signal.SIGINT)
-        out, err = process.communicate(timeout=TIMEOUT)
+        for name, (_work, expected) in works.items():
+            assert process.stdout.readline() == "begins\n", name
+            wait_for(ready, process)
+            os.kill(process.pid, signal.SIGINT)
+            assert process.stdout.readline() == f"{expected}\n", name
+        out, err = process.communicate()
     finally:
+        hangs.cancel()
         process.kill()
-    assert out.split() == [expected], err
-    assert err.count("NotConverged") == (expected != "raised"), err
+    assert not out
+    expected = [expected for _work, expected in works.values()]
+    assert err.count("NotConverged") == len(expected) - expected.count("raised"), err
 
 
 def wait_for(ready, process):

@@ -41,7 +41,8 @@ from taut.structures import Multiclass, Regression, Scalar
 # Without ties at w = 0, which the oracles would break in ways of their own: compiled and plain.
 FORMS = ["multiclass-cost-bias", "tags-compiled", "tags-plain"]
 FAMILY = {"subgradient": Subgradient, "pa": PassiveAggressive, "perceptron": Perceptron}
-METHODS = [(form, method) for form in FORMS for method in FAMILY]
+# Without dual variables there are two forms: compiled oracles are those of classes or of tags.
+METHODS = [long_if(form == "tags-compiled", form, method) for form in FORMS for method in FAMILY]
 PASSES = 3
 
 

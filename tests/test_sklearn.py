@@ -142,10 +142,10 @@ def with_long_tests(parametrize):
             RegressionSVM(),
             RankSVM(),
             ChainSVM(),
-            StructuredSVM(Sign()),
+            StructuredSVM(Sign(), max_iter=30),  # plain Python takes long
             LatentSVM(),
             LatentMulticlassSVM(),
-            LatentStructuredSVM(LatentSign()),
+            LatentStructuredSVM(LatentSign(), max_iter=30),
         ],
         expected_failed_checks=lambda estimator: (
             CALIBRATED
