@@ -192,6 +192,10 @@ class CompiledData(CompiledAbilities):
         """Add to a point what dual variables of some of the blocks sum up to."""
         self.blocks.features.absorb(part.blocks.features, U, w)
 
+    def assign(self, w: np.ndarray, given: np.ndarray) -> None:
+        """Let a point that is 0 be the one of these weights, as precisely as passes work."""
+        self.blocks.features.assign(w, given)
+
     @property
     def evaluations(self) -> int:
         """Values of a kernel that were computed so far."""

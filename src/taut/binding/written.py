@@ -41,6 +41,10 @@ class WrittenFeatures:
         """Add to a point what dual variables of some of the blocks sum up to."""
         w += U
 
+    def assign(self, w: np.ndarray, given: np.ndarray) -> None:
+        """Let a point that is 0 be the one of these weights."""
+        w[:] = given
+
     #: Values of a kernel that were computed so far.
     evaluations = 0
 

@@ -7,18 +7,19 @@ from typing import Any
 
 from taut.errors import InvalidData, InvalidFile
 from taut.estimators import storage
-from taut.estimators.base import StructuralEstimator
+from taut.estimators.base import Estimator
 from taut.estimators.classification import BinarySVM, MulticlassSVM
 from taut.estimators.graphs import GraphSVM, TreeSVM
 from taut.estimators.latent import LatentStructuredSVM, LatentSVM
 from taut.estimators.latent_multiclass import LatentMulticlassSVM
+from taut.estimators.online_svm import OnlineSVM
 from taut.estimators.ranking import RankSVM
 from taut.estimators.regression import RegressionSVM
 from taut.estimators.sequences import ChainSVM
-from taut.estimators.structured import HasStructure, StructuredSVM
+from taut.estimators.structured import StructuredSVM
 from taut.storage import files
 
-ESTIMATORS: dict[str, type[StructuralEstimator]] = {
+ESTIMATORS: dict[str, type[Estimator]] = {
     estimator.__name__: estimator
     for estimator in (
         BinarySVM,
@@ -32,6 +33,7 @@ ESTIMATORS: dict[str, type[StructuralEstimator]] = {
         LatentSVM,
         LatentStructuredSVM,
         LatentMulticlassSVM,
+        OnlineSVM,
     )
 }
 
@@ -44,6 +46,7 @@ __all__ = [
     "LatentSVM",
     "LatentStructuredSVM",
     "MulticlassSVM",
+    "OnlineSVM",
     "RankSVM",
     "RegressionSVM",
     "StructuredSVM",
@@ -90,7 +93,10 @@ def load(path: str | os.PathLike, **parameters: Any) -> Any:
             f"{path} holds a model of class {name!r:.50}, which this version of taut does not "
             "have: update taut"
         )
-    if issubclass(ESTIMATORS[name], HasStructure) and "structure" not in parameters:
+    fitted = meta.get("fitted")
+    of_structure = "structure" in ESTIMATORS[name]._get_param_names()
+    of_classes = isinstance(fitted, dict) and "classes_" in fitted
+    if of_structure and not of_classes and "structure" not in parameters:
         raise InvalidFile(
             f"{path} holds the weights of a {name}, structures are not saved: "
             "call taut.load(path, structure=...) with the structure it was fitted with"

@@ -77,26 +77,13 @@ def columns_of(X: Any, matrix: Matrix) -> dict[str, Any]:
 
 
 @estimator
-class StructuralEstimator(HasKernel, BaseEstimator):
-    """Base of the estimators: they differ in their structure and in the shape of their weights."""
+class Estimator(HasKernel, BaseEstimator):
+    """What all estimators share: rows that are checked, threads, seeds, files."""
 
-    C: float = field(default=1.0, kw_only=False)
-    solver: str | Solver = "auto"
-    prior_mean: Any = None
-    prior_precision: Any = None
-    nonneg: Any = False
-    tol: float = 1e-3
-    max_iter: int = 1000
-    time_limit: float | None = None
     n_jobs: int | None = 1
     random_state: int | np.random.RandomState | np.random.Generator | None = None
     verbose: int = 0
-    warm_start: bool = False
-    callbacks: Sequence[Callable[[Record], object]] = ()
-    checkpoint: Checkpoint | str | os.PathLike | None = None
 
-    #: Whether a fit leaves its `End`, which holds all data.
-    _keeps_end: ClassVar[bool] = False
     #: What scikit-learn is told: whether X may be a sparse matrix, and whether `fit` needs y. What
     #: labels whole sequences or graphs is no classifier to it, which would look for classes there.
     _takes_sparse: ClassVar[bool] = False
@@ -152,6 +139,66 @@ class StructuralEstimator(HasKernel, BaseEstimator):
                 "numpy, or None"
             ) from error
 
+    def __getstate__(self) -> dict[str, Any]:
+        # What prediction prepares is made again.
+        return {name: v for name, v in super().__getstate__().items() if name != "_expansion"}
+
+    def _attributes(self, w: np.ndarray, coef_shape: tuple[int, int] | None) -> dict[str, Any]:
+        """The fitted attributes that w consists of."""
+        raise NotImplementedError
+
+    def _intercepts(self) -> np.ndarray:
+        """What is added to the scores of linear models."""
+        return np.zeros(1)
+
+    def _take(self, fitted: dict[str, Any]) -> Self:
+        """Take fitted attributes: until here the model is the one of the last fit."""
+        for name in [name for name in vars(self) if name.endswith("_") or name in _KEPT]:
+            delattr(self, name)
+        self.__dict__.update(fitted)
+        return self
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the fitted model to one file: safetensors with JSON metadata and a SHA-256.
+
+        Everything that prediction needs, the certificate and the history are in it; callbacks and
+        checkpoints are not. Read it with `taut.load`.
+
+        Parameters
+        ----------
+        path : str or path
+            An existing file is replaced as a whole.
+        """
+        check_is_fitted(self)
+        storage.save(self, path)
+
+    def _plain_params(self) -> dict[str, Any]:
+        """The parameters, of types that a file can hold."""
+        parameters = self.get_params(deep=False)
+        if isinstance(parameters["random_state"], np.random.Generator):
+            parameters["random_state"] = None  # its state belongs to the run, not to the model
+        return {name: _plain_prior(value) for name, value in parameters.items()}
+
+
+@estimator
+class StructuralEstimator(Estimator):
+    """Base of the estimators that minimise an objective: they differ in structure and weights."""
+
+    C: float = field(default=1.0, kw_only=False)
+    solver: str | Solver = "auto"
+    prior_mean: Any = None
+    prior_precision: Any = None
+    nonneg: Any = False
+    tol: float = 1e-3
+    max_iter: int = 1000
+    time_limit: float | None = None
+    warm_start: bool = False
+    callbacks: Sequence[Callable[[Record], object]] = ()
+    checkpoint: Checkpoint | str | os.PathLike | None = None
+
+    #: Whether a fit leaves its `End`, which holds all data.
+    _keeps_end: ClassVar[bool] = False
+
     def _callbacks(self) -> list[Callable[[Record], object]]:
         given = self.callbacks
         if not (isinstance(given, Iterable) and all(map(callable, given))):
@@ -183,18 +230,6 @@ class StructuralEstimator(HasKernel, BaseEstimator):
             "callbacks": self._callbacks(),
             "checkpoint": checkpoint,
         }
-
-    def __getstate__(self) -> dict[str, Any]:
-        # What prediction prepares is made again.
-        return {name: v for name, v in super().__getstate__().items() if name != "_expansion"}
-
-    def _attributes(self, w: np.ndarray, coef_shape: tuple[int, int] | None) -> dict[str, Any]:
-        """The fitted attributes that w consists of."""
-        raise NotImplementedError
-
-    def _intercepts(self) -> np.ndarray:
-        """What is added to the scores of linear models."""
-        return np.zeros(1)
 
     def _regularizer(self, coef_shape: tuple[int, int] | None) -> CoefRegularizer:
         return CoefRegularizer(self.prior_mean, self.prior_precision, self.nonneg, coef_shape)
@@ -253,13 +288,6 @@ class StructuralEstimator(HasKernel, BaseEstimator):
             warn_once(certificate.message, NotConverged)
         elif certificate.of.endswith(OVER_RETURNED):
             warn_once(certificate.message, UncertainLabels)
-        return self
-
-    def _take(self, fitted: dict[str, Any]) -> Self:
-        """Take fitted attributes: until here the model is the one of the last fit."""
-        for name in [name for name in vars(self) if name.endswith("_") or name in _KEPT]:
-            delattr(self, name)
-        self.__dict__.update(fitted)
         return self
 
     def _copy(self, **parameters: Any) -> Self:
@@ -341,27 +369,6 @@ class StructuralEstimator(HasKernel, BaseEstimator):
         """
         check_is_fitted(self)
         return compressed(self, X, y, n_support, tol, fit_params)
-
-    def save(self, path: str | os.PathLike) -> None:
-        """Write the fitted model to one file: safetensors with JSON metadata and a SHA-256.
-
-        Everything that prediction needs, the certificate and the history are in it; callbacks and
-        checkpoints are not. Read it with `taut.load`.
-
-        Parameters
-        ----------
-        path : str or path
-            An existing file is replaced as a whole.
-        """
-        check_is_fitted(self)
-        storage.save(self, path)
-
-    def _plain_params(self) -> dict[str, Any]:
-        """The parameters, of types that a file can hold."""
-        parameters = self.get_params(deep=False)
-        if isinstance(parameters["random_state"], np.random.Generator):
-            parameters["random_state"] = None  # its state belongs to the run, not to the model
-        return {name: _plain_prior(value) for name, value in parameters.items()}
 
 
 def _plain_prior(value: Any) -> Any:

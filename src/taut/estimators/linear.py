@@ -10,12 +10,12 @@ from sklearn.utils.validation import check_is_fitted
 from taut.checks import check_flag, check_number
 from taut.data.arrays import Matrix
 from taut.errors import InvalidData
-from taut.estimators.base import estimator
+from taut.estimators.base import Estimator, estimator
 from taut.estimators.online import OnlineEstimator
 
 
 @estimator
-class LinearEstimator(OnlineEstimator):
+class RowScores(Estimator):
     """Scores <coef, x> + intercept, the intercept being the weight of a constant feature."""
 
     fit_intercept: bool = True
@@ -63,3 +63,8 @@ class LinearEstimator(OnlineEstimator):
     def _row_scores(self, matrix: Matrix) -> np.ndarray:
         """Scores of all columns of checked rows."""
         return self._form.row_scores(self, matrix)
+
+
+@estimator
+class LinearEstimator(OnlineEstimator, RowScores):
+    """Such scores, from training to a certified gap."""

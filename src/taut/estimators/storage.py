@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from taut.errors import InvalidFile, InvalidType
+from taut.estimators.learning_curve import LearningCurve
 from taut.kernels import Function, Kernel
 from taut.kernels import stored as kernels
 from taut.result import Certificate, History, Rounds
@@ -178,6 +179,23 @@ FITTED: dict[str, dict[str, Form]] = {
     "LatentSVM": _COLUMNS | _TWO | _LATENT,
     "LatentStructuredSVM": {"coef_": Weights(("joint features",))} | _LATENT,
     "LatentMulticlassSVM": _COLUMNS | _SCORES | _INTERCEPTS | _COSTS | _LATENT,
+    "OnlineSVM": _COLUMNS
+    | {
+        "coef_": Weights(("scores", "features")),
+        "intercept_": Weights(("scores",)),
+        "classes_": Labels(("classes",)),
+    },
+}
+#: Of an `OnlineSVM` with a structure of the user's.
+_ONLINE_STRUCTURED: dict[str, Form] = {"coef_": Weights(("joint features",))}
+#: Where an online model stands, in place of what a training that ended leaves.
+_COURSE: dict[str, Form] = {
+    "last_": Weights(("last",)),
+    "learning_curve_": Value(LearningCurve),
+    "n_steps_": Value(Integral, 0),
+    "n_seen_": Value(Integral, 0),
+    "n_calls_": Value(Integral, 0),
+    "n_evaluations_": Value(Integral, 0),
 }
 
 #: The columns of scores where `coef_` has these lengths.
@@ -186,9 +204,10 @@ _COLUMNS_OF: dict[Shape, int | str] = {
     ("features",): 1,
     ("classes", "features"): "classes",
     ("joint features",): "columns",
+    ("scores", "features"): "scores",
 }
 #: Lengths that may be 0: there are models without support, and structures without a tail.
-_MAY_BE_EMPTY = ("support", "tail")
+_MAY_BE_EMPTY = ("support", "tail", "last")
 
 
 def _through_kernel(forms: dict[str, Form]) -> dict[str, Form]:
@@ -212,6 +231,7 @@ _OPTIONAL: dict[str, Form] = {
     "feature_names_in_": Labels(("features",)),
     "temperature_": Value(Real, 0.0),
     "latent_": Weights(("bags",)),
+    "primal_": Value(Real, 0.0),
 }
 _WITH_KERNEL: dict[str, Form] = {
     "support_vectors_": Rows(("support", "features")),
@@ -222,6 +242,8 @@ _WITH_KERNEL: dict[str, Form] = {
 def _check_fitted(name: str, fitted: dict[str, Any]) -> None:
     """Refuse attributes that are not those of an estimator, and shapes that do not agree."""
     forms, optional = _TRAINED | FITTED[name], _OPTIONAL
+    if name == "OnlineSVM":
+        forms = (FITTED[name] if "classes_" in fitted else _ONLINE_STRUCTURED) | _COURSE
     if "kernel_" in fitted:
         forms, optional = _through_kernel(forms), optional | _WITH_KERNEL
         _check_support(fitted)
@@ -240,6 +262,9 @@ def _check_fitted(name: str, fitted: dict[str, Any]) -> None:
                 length == expected and length >= (what not in _MAY_BE_EMPTY),
                 f"{attribute} has shape {shape}, expected {wanted} with {lengths}",
             )
+    if "scores" in lengths:
+        few = lengths["classes"] == 2
+        require(lengths["scores"] == (1 if few else lengths["classes"]), "scores of other classes")
 
 
 def _check_support(fitted: dict[str, Any]) -> None:
@@ -292,6 +317,8 @@ def _encode(name: str, value: Any, tensors: dict[str, np.ndarray]) -> dict[str, 
         return {"rounds": value.to_dict()}
     if isinstance(value, History):
         return {"history": value.to_dict()}
+    if isinstance(value, LearningCurve):
+        return {"curve": value.to_dict()}
     if isinstance(value, Solver):
         if SOLVERS.get(value.name) is not type(value):
             raise InvalidType(
@@ -367,6 +394,7 @@ _DECODERS: dict[str, Callable[[dict[str, Any], dict[str, np.ndarray]], Any]] = {
     "csr": _csr,
     "certificate": lambda item, _: Certificate.from_dict(item["certificate"]),
     "history": lambda item, _: History.from_dict(item["history"]),
+    "curve": lambda item, _: LearningCurve.from_dict(item["curve"]),
     "rounds": lambda item, _: Rounds.from_dict(item["rounds"]),
     "solver": _solver,
     "value": lambda item, _: files.decode_nested(item["value"]),

@@ -1,6 +1,7 @@
 """How to optimise: each solver is one file here, or in `baselines`, and three lines below."""
 
 from taut.engines.base import DualState
+from taut.solvers._descent_state import DescentStep
 from taut.solvers.base import Candidate, PassEvent, PassReport, Solver
 from taut.solvers.baselines.hard_negatives import HardNegatives
 from taut.solvers.baselines.n_slack import NSlack
@@ -41,6 +42,7 @@ SOLVERS: dict[str, type[Solver]] = {
 __all__ = [
     "SOLVERS",
     "Candidate",
+    "DescentStep",
     "DualCoordinate",
     "DualState",
     "ExponentiatedGradient",

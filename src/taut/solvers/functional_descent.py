@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
@@ -20,7 +21,7 @@ from taut.solvers.dual_coordinate import DualCoordinate
 from taut.spaces.support_budget import shrink
 
 _SECONDS = 1.0  # of steps without a report
-_SWEEPS = 1000  # over a subset, at most
+_SWEEPS = 300  # over a subset, at most: a step that is less exact says so
 
 
 class _Added(NamedTuple):
@@ -204,12 +205,13 @@ class FunctionalDescent(Solver[DescentState]):
         weighted = np.flatnonzero(problem.block_weight > 0.0)
         if state.done == 0:
             state.seed = int(draw_seed(state.rng))
+        began = time.perf_counter()
         hinges = calls = 0.0
         for chosen in self._subsets(problem, state, weighted):
             found = self._step(problem, state, chosen, len(weighted), keep_going)
             hinges += found.hinge * len(chosen)
             calls += len(chosen)
-            if not keep_going():
+            if not keep_going() or time.perf_counter() - began > _SECONDS:
                 break
         over = state.done >= len(weighted)
         if over:
@@ -294,18 +296,19 @@ class FunctionalDescent(Solver[DescentState]):
         part = self.inner.part_of(data, weight, 1, local.dtype)
         U = np.zeros(data.size)
         residual = float(weight @ np.maximum(data.hinges(local), 0.0))
-        for _ in range(_SWEEPS):
+        for number in range(1, _SWEEPS + 1):
             reply = part.sweep(local, draw_seed(state.rng), state.rng, 1.0, keep_going)
+            last = number == _SWEEPS or not keep_going()
             U[:] = 0.0
             losses = part.sum_up(U)
             step = local - begin
             square = quadratic.dot(step, step)
             dual = losses - quadratic.dot(U, begin) - 0.5 * square
             enough = self.precision * max(dual, 0.0)
-            if reply.gap > 2.0 * enough and keep_going():
+            if reply.gap > 2.0 * enough and not last:
                 continue
             primal = 0.5 * square + float(weight @ np.maximum(data.hinges(local), 0.0))
-            if primal - dual <= enough or not keep_going():
+            if primal - dual <= enough or last:
                 break
         return _Added(U, residual, square, max(primal - dual, 0.0))
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import scipy.sparse as sp
 
 from taut.compiled.rows import n_rows
@@ -32,3 +35,15 @@ def given_rows(features: RowFeatures) -> Matrix:
         return sp.csr_array(rows[0]) if features.sparse else rows[0]
     matrix = sp.csr_array(rows, shape=(n_rows(rows), width))
     return matrix if features.sparse else matrix.toarray()
+
+
+def stacked(X: Matrix, more: Any) -> Matrix:
+    """Rows, and more of them below; sparse if the first ones are."""
+    if X.shape[1] != more.shape[1]:
+        raise InvalidData(
+            f"X has {X.shape[1]} columns, and the rows that training goes on from have "
+            f"{more.shape[1]}: give the columns of the first call"
+        )
+    if sp.issparse(X):
+        return sp.csr_array(sp.vstack([X, sp.csr_array(more)], format="csr"), dtype=X.dtype)
+    return np.vstack([X, more.toarray() if sp.issparse(more) else more]).astype(X.dtype, copy=False)

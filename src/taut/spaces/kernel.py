@@ -27,7 +27,7 @@ from taut.data.memory import as_bytes
 from taut.errors import InvalidData
 from taut.kernels import Kernel, check_definite
 from taut.spaces.features import Features, RowFeatures, counted
-from taut.spaces.given_rows import given_rows, rows_alone
+from taut.spaces.given_rows import given_rows, rows_alone, stacked
 from taut.spaces.kernel_rows import RowCache, WorkingMatrix
 from taut.spaces.linear import SpaceFunctions, spill_tail
 from taut.spaces.quadratic import InnerQuadratic, Quadratic
@@ -187,7 +187,8 @@ class KernelFeatures(Features):
         #: Two solves at once take turns: the cache is one for both.
         self.turns = threading.Lock()
         if places is None:
-            places, overlaps = np.column_stack([np.arange(n), np.arange(1, n + 1)]), norms
+            own = np.arange(len(linear.norms))
+            places, overlaps = np.column_stack([own, own + 1]), norms
         else:
             overlaps = self._overlaps(places)
         size = n if n <= whole else 0
@@ -353,6 +354,16 @@ class KernelFeatures(Features):
         keep = np.ones(len(moved), dtype=bool)
         self.cache.add(rows[moved], np.ascontiguousarray(change[:, moved]), potentials, keep)
 
+    def assign(self, w, given):
+        """By the rows of the matrix of those that have coefficients."""
+        end = self.n_rows * self.columns
+        b = given[:end].reshape(self.n_rows, self.columns).T
+        rows = np.flatnonzero(b.any(axis=0))
+        w[self._tail_at :] = 0.0
+        place_from, place = self._linear.tail_shares(given[end:], w[self._tail_at :])
+        place[:] = place_from
+        self.set_coefficients(rows, b[:, rows], w)
+
     @property
     def evaluations(self) -> int:  # type: ignore[override]
         """Of the whole matrix, or of rows and of matrices of working sets."""
@@ -472,6 +483,7 @@ def through_kernel(
     cache: int | str = "500MB",
     whole: int | str = _WHOLE,
     n_jobs: int = 1,
+    support: Any = None,
 ) -> Callable[[Features], KernelFeatures]:
     """What turns the linear features of blocks into those of a kernel, for `taut.Problem`.
 
@@ -488,6 +500,9 @@ def through_kernel(
         there are, which takes fewer passes where C is large; estimators do so.
     n_jobs : int, default=1
         Threads that compute rows.
+    support : array or CSR matrix, optional
+        Further rows, which come after those of the blocks: w may have coefficients of theirs, for
+        training that goes on from a model of other data.
 
     Examples
     --------
@@ -510,7 +525,8 @@ def through_kernel(
         own = kernel.resolved(X)
         own.check_rows(X)
         # A copy: bounds are made of rows computed afresh, whatever the caller does to X meanwhile.
-        return KernelFeatures(linear, own, X.copy(), dtype, nbytes, most, n_jobs)
+        X = X.copy() if support is None else stacked(X, support)
+        return KernelFeatures(linear, own, X, dtype, nbytes, most, n_jobs)
 
     return features
 

@@ -1,0 +1,167 @@
+"""One call of an online estimator: passes over some data, from where its model stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from taut.console.notices import warn_once
+from taut.errors import InvalidData, NotConverged
+from taut.estimators.forms import KERNEL, form_of
+from taut.estimators.learning_curve import LearningCurve
+from taut.kernels import as_kernel
+from taut.problem import Problem
+from taut.result import Status
+from taut.solvers import FunctionalDescent
+from taut.solving import OnlineRun
+from taut.spaces.expansion import KernelPoint
+from taut.spaces.features import Features
+from taut.spaces.kernel import through_kernel
+
+
+class _Passing(Problem):
+    """Data that are gone through and not looked at again: nothing is to be proved of them."""
+
+    repeatable = False
+
+
+class Course:
+    """Passes over the data of one call of `fit` or `partial_fit`.
+
+    With a kernel the rows of the data come first, and behind them the support rows that the model
+    had before. Their coefficients are those of the model: `last_` of w after the last step, and
+    `dual_coef_` of the average.
+
+    Parameters
+    ----------
+    model : OnlineSVM
+        With the attributes of the calls so far.
+    structure, X, y, weight
+        As of `taut.Problem`.
+    solver : FunctionalDescent
+    seed : int
+    callback : callable
+        Of each pass.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        structure: Any,
+        X: Any,
+        y: Any,
+        weight: Any,
+        solver: FunctionalDescent,
+        seed: int,
+        callback: Callable[[Any], object],
+    ) -> None:
+        self.model, self.callback = model, callback
+        self.known = hasattr(model, "last_")
+        self.kernel = form_of(model.kernel) is KERNEL
+        space = self._space() if self.kernel else None
+        self.problem = _Passing(structure, X, y, 1.0, weight, model._threads(), space=space)
+        calls = model.n_calls_ if self.known else 0
+        rng = np.random.default_rng([seed, calls])
+        self._run = OnlineRun(self.problem, solver, 1e-3, rng)
+        self.state: Any = self._run.run.state
+        self.calls = calls + 1
+        if self.known:
+            self._go_on()
+
+    def _space(self) -> Callable[[Features], Features]:
+        model = self.model
+        kernel = as_kernel(model.kernel, model.gamma, model.degree, model.coef0)
+        support = None
+        if self.known:
+            kernel = model.kernel_
+            if kernel.of_matrix:
+                raise InvalidData(
+                    "the matrix of a kernel is of the rows of one call: partial_fit needs the rows "
+                    "themselves, give another kernel"
+                )
+            support = model.support_vectors_
+        return through_kernel(
+            kernel, cache=model.cache, whole=0, n_jobs=model._threads(), support=support
+        )
+
+    def _go_on(self) -> None:
+        """Have w, its average and the counters of the model."""
+        model, data, state = self.model, self.problem.data, self.state
+        size = self._known_average().size
+        if model.last_.size != size or data.n_features != self._in_front + size:
+            raise InvalidData(
+                f"the data have {data.n_features} weights, and the model {model.last_.size}: give "
+                "the features of the first call"
+            )
+        ahead = np.zeros(self._in_front)
+        data.assign(state.w, np.concatenate([ahead, model.last_]))
+        if state.average is not None:
+            data.assign(state.average, np.concatenate([ahead, self._known_average()]))
+        state.step, state.seen = model.n_steps_, model.n_seen_
+        state.evaluations = model.n_evaluations_
+
+    @property
+    def _in_front(self) -> int:
+        """Coefficients of the rows of this call, which come before those of the support rows."""
+        if not self.kernel:
+            return 0
+        features: Any = self.problem.data
+        features = features.blocks.features
+        return (features.n_rows - len(self.model.support_)) * features.columns
+
+    def _known_average(self) -> np.ndarray:
+        model = self.model
+        if not self.kernel:
+            return model._joint_weights()
+        return np.concatenate([model.dual_coef_.T.ravel(), model._tail()])
+
+    def go(self) -> bool:
+        """A pass; whether it came to its end."""
+        result = self._run.go_on([self.callback])
+        interrupted = result.certificate.status is Status.INTERRUPTED
+        if interrupted:
+            warn_once("interrupted: the model is that of the steps so far", NotConverged)
+        return not interrupted
+
+    def attributes(self, coef_shape: Any) -> dict[str, Any]:
+        """The fitted attributes after the passes so far."""
+        data, state = self.problem.data, self.state
+        last = data.unpad(state.w)
+        average = last if state.average is None else data.unpad(state.average)
+        form = self._support(last, average) if self.kernel else {"last_": last}
+        if not self.kernel:
+            form |= self.model._attributes(average, coef_shape)
+        curve = self.model.learning_curve_ if self.known else LearningCurve()
+        return form | {
+            "n_steps_": state.step,
+            "n_seen_": state.seen,
+            "n_calls_": self.calls,
+            "n_evaluations_": state.evaluations + int(data.evaluations),
+            "learning_curve_": curve.extended(state.steps),
+        }
+
+    def _support(self, last: np.ndarray, average: np.ndarray) -> dict[str, Any]:
+        """Of the rows that have coefficients, in the order in which they came."""
+        model, bound = self.model, self.problem.data
+        data: Any = bound
+        features = data.blocks.features
+        n, columns = features.n_rows, features.columns
+        n_before = len(model.support_) if self.known else 0
+        n_new, rows_so_far = n - n_before, model.n_rows_ if self.known else 0
+        order = np.concatenate([np.arange(n_new, n), np.arange(n_new)])
+        numbers = np.arange(rows_so_far, rows_so_far + n_new)
+        if self.known:
+            numbers = np.concatenate([model.support_, numbers])
+        b, own = (v[: n * columns].reshape(n, columns)[order] for v in (average, last))
+        kept = np.flatnonzero(b.any(axis=1) | own.any(axis=1))
+        vectors = None if features.kernel.of_matrix else features.X[order[kept]]
+        point = KernelPoint(
+            numbers[kept], vectors, b[kept], features.constant * b.sum(axis=0),
+            average[n * columns :].copy(),
+        )  # fmt: skip
+        tail = last[n * columns :]
+        return KERNEL.fitted(model, features.kernel, point, rows_so_far + n_new) | {
+            "last_": np.concatenate([own[kept].ravel(), tail])
+        }
