@@ -10,6 +10,7 @@ from taut.compiled.lanes import aligned_zeros
 from taut.engines.base import DualState
 from taut.errors import InvalidData
 from taut.problem import Problem
+from taut.spaces.support_budget import SupportBudget
 from taut.storage.stored import Stored, check, require
 
 _COUNTS = ("step", "seen", "done", "seed", "evaluations")
@@ -69,6 +70,8 @@ class DescentState(DualState):
         # Of the order of this pass, and the blocks of it that are done; earlier evaluations.
         self.seed = self.done = self.evaluations = 0
         self.steps: list[DescentStep] = []
+        #: What keeps support rows within a budget.
+        self.limit: SupportBudget | None = None
 
     def take_average(self) -> None:
         """Have w after this step in the average, in which the t-th counts as t does."""

@@ -18,7 +18,7 @@ from taut.solvers._block_ascent import BlockAscent
 from taut.solvers._descent_state import DescentState, DescentStep
 from taut.solvers.base import Candidate, PassEvent, PassReport, Solver
 from taut.solvers.dual_coordinate import DualCoordinate
-from taut.spaces.support_budget import shrink
+from taut.spaces.support_budget import SupportBudget
 
 _SECONDS = 1.0  # of steps without a report
 _SWEEPS = 300  # over a subset, at most: a step that is less exact says so
@@ -86,8 +86,8 @@ class FunctionalDescent(Solver[DescentState]):
     budget : int, optional
         Support rows that w may have, of a kernel.
     overflow : {"merge", "remove"}, default="merge"
-        What happens to those with the smallest coefficients beyond that: their coefficients move to
-        the support row that is most like them, or are dropped.
+        What happens to those with the smallest coefficients beyond that: w is projected onto the
+        span of the rows that stay, or they are dropped, which spoils w.
     n_total : int, optional
         n of "linear", where more examples are to come than the problem has.
     inner : BlockAscent, optional
@@ -196,7 +196,12 @@ class FunctionalDescent(Solver[DescentState]):
 
     def init(self, problem: Problem, rng: np.random.Generator) -> DescentState:
         """w = 0."""
-        return DescentState(problem, rng, self.averaging and self.budget is None)
+        state = DescentState(problem, rng, self.averaging and self.budget is None)
+        if self.budget is not None:
+            data: Any = problem.data
+            merges = self.overflow == "merge"
+            state.limit = SupportBudget(data.blocks.features, self.budget, merges)
+        return state
 
     def pass_(
         self, problem: Problem, state: DescentState, stiffness: float, keep_going: KeepGoing
@@ -262,9 +267,8 @@ class FunctionalDescent(Solver[DescentState]):
         hinges = data.hinges(local)
         added = self._added(data, local, weight / (rate * k), state, problem, keep_going)
         problem.data.absorb(data, added.U, state.w)
-        if self.budget is not None:
-            own: Any = problem.data
-            shrink(own.blocks.features, state.w, self.budget, self.overflow == "merge")
+        if state.limit is not None:
+            state.limit.shrink(state.w)
         state.take_average()
         state.seen += k
         found = DescentStep(

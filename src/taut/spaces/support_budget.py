@@ -6,31 +6,71 @@ import numpy as np
 
 from taut.spaces.kernel import KernelFeatures
 
+_STEPS = 50  # of conjugate gradients, at most
+_ENOUGH = 1e-3  # of the first residual, that may be left
+_STIFF = 1e-5  # of the mean of k(x, x), that is added to the diagonal
 
-def shrink(features: KernelFeatures, w: np.ndarray, most: int, merges: bool) -> None:
-    """Leave at most so many rows with coefficients, the longest terms of the sum.
 
-    What the others have is lost, or moves to the row that is left whose multiple comes nearest:
-    b k(x, z) is nearest to b_x k(x, .) as (b_x k(x, z) / k(z, z)) k(z, .).
+class SupportBudget:
+    """Leaves at most so many rows with coefficients, those with the longest terms of the sum.
+
+    What the others have is dropped, or w is projected onto the span of the rows that stay, in which
+    it then moves least: their coefficients change by the d that solves K_kept d = K_kept,others b.
+
+    Parameters
+    ----------
+    features : KernelFeatures
+    most : int
+    merges : bool
+        Whether to project; otherwise terms are dropped.
     """
-    b = features.shares(w)[1]
-    support = np.flatnonzero(b.any(axis=0))
-    excess = len(support) - most
-    if excess <= 0:
-        return
-    worth = (b[:, support] ** 2).sum(axis=0) * features.norms[support]
-    order = np.argpartition(worth, excess - 1)
-    left = np.sort(support[order[excess:]])
-    dropped = np.sort(support[order[:excess]])
-    changed, new = dropped, np.zeros((len(b), excess))
-    if merges:
-        values = np.empty((excess, len(left)), dtype=features.rows.dtype)
-        features.cache.compute(dropped, left, values)
-        likeness = np.abs(values) / np.sqrt(features.norms[left])
-        nearest = likeness.argmax(axis=1)
-        shares = values[np.arange(excess), nearest] / features.norms[left[nearest]]
-        moved = b[:, left].copy()
-        for column, own in zip(moved, b[:, dropped]):
-            np.add.at(column, nearest, own * shares)
-        changed, new = np.concatenate([dropped, left]), np.hstack([new, moved])
-    features.set_coefficients(changed, new, w)
+
+    def __init__(self, features: KernelFeatures, most: int, merges: bool) -> None:
+        self.features, self.most, self.merges = features, most, merges
+        self._matrix = features.working_matrix(np.ones(features.n_rows))
+
+    def shrink(self, w: np.ndarray) -> None:
+        """Drop rows from a point, and bring its potentials up to date."""
+        features = self.features
+        b = features.shares(w)[1]
+        support = np.flatnonzero(b.any(axis=0))
+        excess = len(support) - self.most
+        if excess <= 0:
+            return
+        length = (b[:, support] ** 2).sum(axis=0) * features.norms[support]
+        order = np.argpartition(length, excess - 1)
+        dropped, kept = np.sort(support[order[:excess]]), np.sort(support[order[excess:]])
+        changed, new = dropped, np.zeros((len(b), excess))
+        if self.merges:
+            moved = b[:, kept] + self._projected(b[:, dropped], dropped, kept)
+            changed, new = np.concatenate([dropped, kept]), np.hstack([new, moved])
+        features.set_coefficients(changed, new, w)
+
+    def _projected(self, b: np.ndarray, dropped: np.ndarray, kept: np.ndarray) -> np.ndarray:
+        """The coefficients of kept rows that come nearest to those of dropped ones."""
+        members, matrix = self._matrix.hold(np.union1d(kept, dropped))
+        place = np.empty(self.features.n_rows, dtype=np.int64)
+        place[members] = np.arange(len(members))
+        rows = matrix[place[kept]]
+        K = np.ascontiguousarray(rows[:, place[kept]])
+        K[np.diag_indices_from(K)] += K.dtype.type(_STIFF * float(K.diagonal().mean()))
+        return _solve(K, b.astype(K.dtype) @ rows[:, place[dropped]].T)
+
+
+def _solve(K: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Rows x with x K = right, nearly, each by conjugate gradients."""
+    x, left = np.zeros(right.shape), right.astype(np.float64)
+    along, square = left.copy(), (left**2).sum(axis=1)
+    first = square.copy()
+    for _ in range(_STEPS):
+        if (square <= _ENOUGH**2 * first).all():
+            break
+        product = (along.astype(K.dtype) @ K).astype(np.float64)
+        curve = (along * product).sum(axis=1)
+        step = np.divide(square, curve, out=np.zeros_like(square), where=curve > 0.0)
+        x += step[:, None] * along
+        left -= step[:, None] * product
+        before, square = square, (left**2).sum(axis=1)
+        share = np.divide(square, before, out=np.zeros_like(square), where=before > 0.0)
+        along = left + share[:, None] * along
+    return x
