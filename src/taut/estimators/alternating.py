@@ -47,10 +47,6 @@ class Alternating(OnlineEstimator):
             "fewer rows would change"
         )
 
-    def _joint_weights(self) -> np.ndarray:
-        """The fitted w as the problem has it."""
-        raise NotImplementedError
-
     def _alternate(
         self,
         kind: Callable[..., LatentProblem],

@@ -147,6 +147,10 @@ class Estimator(HasKernel, BaseEstimator):
         """The fitted attributes that w consists of."""
         raise NotImplementedError
 
+    def _joint_weights(self) -> np.ndarray:
+        """The fitted w as the problem has it: the inverse of `_attributes`."""
+        raise NotImplementedError
+
     def _intercepts(self) -> np.ndarray:
         """What is added to the scores of linear models."""
         return np.zeros(1)

@@ -46,7 +46,7 @@ class RowScores(Estimator):
         return {"coef_": W[:-1].T, "intercept_": self.intercept_scaling * W[-1]}
 
     def _joint_weights(self) -> np.ndarray:
-        """W of the fitted attributes: the inverse of `_attributes`."""
+        """W of the fitted attributes."""
         W = np.atleast_2d(self.coef_).T
         if self.fit_intercept:
             W = np.vstack([W, self.intercept_ / self.intercept_scaling])
