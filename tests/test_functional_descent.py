@@ -117,7 +117,7 @@ def test_odds_by_residual_leave_out_what_has_none():
     solver = FunctionalDescent(subset=10, order="residual", averaging=False)
     run = passes(problem, solver, 3)
     hinges = problem.data.hinges(run.state.w)
-    subset = next(solver._subsets(problem, run.state, np.arange(90)))
+    subset = next(solver._chosen(problem, run.state, np.arange(90)))
     violating = np.count_nonzero(hinges > 0)
     assert np.count_nonzero(hinges[subset] > 0) == min(violating, 10)
     assert len(set(subset.tolist())) == 10
@@ -152,10 +152,11 @@ def test_nothing_is_claimed_but_the_primal():
     assert result.certificate.relative_gap >= 1.0
 
 
+@pytest.mark.parametrize("averaging", [True, False])
 @pytest.mark.parametrize("kernel", [None, RBF(0.5)])
-def test_killed_and_resumed_is_uninterrupted(kernel, tmp_path):
+def test_killed_and_resumed_is_uninterrupted(kernel, averaging, tmp_path):
     space = kernel and through_kernel(kernel, whole=0)
-    solver, options = FunctionalDescent(subset=8), {"random_state": 0}
+    solver, options = FunctionalDescent(subset=8, averaging=averaging), {"random_state": 0}
 
     def problem():
         return Problem(Scalar(), X, SIGNS, space=space)
@@ -261,7 +262,7 @@ def test_what_it_has_no_use_for_is_refused():
     linear = Problem(Scalar(), X, SIGNS)
     with pytest.raises(InvalidData, match="linear models have none"):
         passes(linear, FunctionalDescent(budget=5))
-    with pytest.raises(InvalidData, match="no prior and no sign constraints"):
+    with pytest.raises(InvalidData, match="no prior and no sign"):
         passes(
             Problem(Scalar(), X, SIGNS, regularizer=Regularizer(nonneg=True)), FunctionalDescent()
         )

@@ -180,6 +180,12 @@ class Problem:
                 "of a kernel problem needs: write `take`, or give through_kernel `whole`, at least "
                 f"{own.blocks.features.n_rows}, to have the whole matrix"
             )
+        if not self.data.lasting:
+            raise InvalidData(
+                f"points of {type(self.structure).__name__} are numbers of pairs in a table, which "
+                "some of the examples alone would have another of: use solver='dual_coordinate', "
+                "or give explicit=True where the kernel has finitely many features"
+            )
         X, y = ([given[i] for i in blocks.tolist()] for given in (plain(self.X), plain(self.y)))
         return bind(self.structure, X, y, self.regularizer)
 

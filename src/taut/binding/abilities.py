@@ -82,6 +82,7 @@ class PlainAbilities:
     X: Any
     operations = Operations(*(None,) * len(Operations._fields))
     lifts = True  # inner products of psi take no room
+    signed_rows = None
     bounds_residuals = False
     has_positions = False
     n_ranked = sys.maxsize

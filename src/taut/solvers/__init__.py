@@ -4,10 +4,13 @@ from taut.engines.base import DualState
 from taut.solvers._descent_state import DescentStep
 from taut.solvers.base import Candidate, PassEvent, PassReport, Solver
 from taut.solvers.baselines.hard_negatives import HardNegatives
+from taut.solvers.baselines.la_svm import LaSVM
+from taut.solvers.baselines.mini_batch_pegasos import MiniBatchPegasos
 from taut.solvers.baselines.n_slack import NSlack
 from taut.solvers.baselines.one_slack import OneSlack
 from taut.solvers.baselines.passive_aggressive import PassiveAggressive
 from taut.solvers.baselines.perceptron import Perceptron
+from taut.solvers.baselines.sampled_cuts import SampledCuts
 from taut.solvers.baselines.subgradient import Subgradient
 from taut.solvers.dual_coordinate import DualCoordinate
 from taut.solvers.frank_wolfe import FrankWolfe
@@ -35,6 +38,9 @@ SOLVERS: dict[str, type[Solver]] = {
         Subgradient,
         PassiveAggressive,
         Perceptron,
+        MiniBatchPegasos,
+        SampledCuts,
+        LaSVM,
         HardNegatives,
     )
 }
@@ -49,6 +55,8 @@ __all__ = [
     "FrankWolfe",
     "FunctionalDescent",
     "HardNegatives",
+    "LaSVM",
+    "MiniBatchPegasos",
     "MultiSample",
     "NSlack",
     "OneSlack",
@@ -59,6 +67,7 @@ __all__ = [
     "PassReport",
     "PassiveAggressive",
     "Perceptron",
+    "SampledCuts",
     "Solver",
     "Subgradient",
     "WorkingSet",

@@ -105,21 +105,11 @@ class SequentialState(DualState):
     # The dual point
 
     def appraise(self) -> None:
-        """The best sigma that keeps the dual point feasible, and its dual value.
-
-        The dual is concave in sigma, and its slope is linear where w has no bounds: the root of the
-        line through the slopes at both ends is then the best, and a feasible choice in any case.
-        """
-        quadratic, loss = self.problem.quadratic, self.scale * self.sums[LOSS]
+        """The best sigma that keeps the dual point feasible, and its dual value."""
         limit = 1.0 / (self.scale * max(self.passes, 1))  # of sigma / s, which multiplies w
-        conjugate, rise = quadratic.along(self.w, limit)
-        factor, end = limit, loss - rise
-        if end < 0.0:
-            begin = loss - quadratic.along(self.w, 0.0)[1]
-            factor = limit * begin / (begin - end) if begin > 0.0 else 0.0
-            conjugate, _ = quadratic.along(self.w, factor)
+        loss = self.scale * self.sums[LOSS]
+        factor, self.dual = self.problem.quadratic.highest_along(self.w, loss, limit)
         self.share = factor * self.scale
-        self.dual = float(factor * loss - conjugate)
 
     def shrink(self, factor: float) -> None:
         """Multiply the weights of all visits so far."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
@@ -16,11 +15,11 @@ from taut.errors import InvalidData
 from taut.problem import Problem
 from taut.solvers._block_ascent import BlockAscent
 from taut.solvers._descent_state import DescentState, DescentStep
-from taut.solvers.base import Candidate, PassEvent, PassReport, Solver
+from taut.solvers._subsets import Subsets
+from taut.solvers.base import Candidate, PassEvent, PassReport
 from taut.solvers.dual_coordinate import DualCoordinate
 from taut.spaces.support_budget import SupportBudget
 
-_SECONDS = 1.0  # of steps without a report
 _SWEEPS = 300  # over a subset, at most: a step that is less exact says so
 
 
@@ -34,7 +33,7 @@ class _Added(NamedTuple):
 
 
 @dataclass
-class FunctionalDescent(Solver[DescentState]):
+class FunctionalDescent(Subsets[DescentState]):
     """Stochastic functional descent (He): each step asks for what w lacks on some examples.
 
     Problem of step t, on a subset S_t of k examples:
@@ -111,8 +110,6 @@ class FunctionalDescent(Solver[DescentState]):
     """
 
     name: ClassVar[str] = "functional_descent"
-    takes: ClassVar[tuple[str, ...]] = ("whole", "rows")
-
     subset: int | float = 50
     schedule: str | Callable[[int], float] = "constant"
     rate: float | None = None
@@ -127,18 +124,13 @@ class FunctionalDescent(Solver[DescentState]):
     inner: BlockAscent = field(default_factory=DualCoordinate)
 
     def __post_init__(self) -> None:
-        check_choice("order", self.order, ("permuted", "window", "uniform", "residual"))
+        self.check_subsets()
         check_choice("bounds", self.bounds, ("auto", *_BOUNDS, "none"))
         check_choice("overflow", self.overflow, ("merge", "remove"))
         if self.budget is not None and not (
             isinstance(self.budget, int | np.integer) and self.budget >= 1
         ):
             raise InvalidData(f"budget = {self.budget!r}: give a number of support rows, or None")
-        whole = isinstance(self.subset, int | np.integer) and self.subset >= 1
-        if not whole and not 0.0 < self.subset <= 1.0:
-            raise InvalidData(
-                f"subset = {self.subset!r}: give a number of examples, or a share between 0 and 1"
-            )
         if not (self.factor > 0.0 and 0.0 < self.precision < 1.0):
             raise InvalidData(
                 f"factor = {self.factor} must be positive, precision = {self.precision} between 0 "
@@ -157,13 +149,8 @@ class FunctionalDescent(Solver[DescentState]):
                 )
 
     def check(self, problem: Problem) -> None:
-        """Refuse priors as well: steps know of none."""
+        """Refuse bounds and budgets where they have no meaning."""
         super().check(problem)
-        if not problem.data.prior.trivial or problem.data.prior.mean.any():
-            raise InvalidData(
-                "functional_descent has no prior and no sign constraints: its steps shrink what "
-                "they add, and not w; leave them out, or use solver='dual_coordinate'"
-            )
         if self.bounds in _BOUNDS and not problem.data.bounds_residuals:
             raise InvalidData(
                 f"bounds = {self.bounds!r} needs all labels of an example, one by one, and "
@@ -174,12 +161,6 @@ class FunctionalDescent(Solver[DescentState]):
                 f"budget = {self.budget} is a number of support rows, and linear models have none: "
                 "leave it out, or give a kernel"
             )
-
-    def size_of(self, n: int) -> int:
-        """How many of n examples a subset has."""
-        if isinstance(self.subset, int | np.integer):
-            return min(int(self.subset), n)
-        return max(round(self.subset * n), 1)
 
     def rate_of(self, t: int, k: int, n: int) -> float:
         """lambda_t."""
@@ -203,63 +184,24 @@ class FunctionalDescent(Solver[DescentState]):
             state.limit = SupportBudget(data.blocks.features, self.budget, merges)
         return state
 
-    def pass_(
-        self, problem: Problem, state: DescentState, stiffness: float, keep_going: KeepGoing
+    def report(
+        self, problem: Problem, state: DescentState, primal: float, calls: int, over: bool
     ) -> PassReport:
-        """As many examples as there are, a subset after the other."""
-        weighted = np.flatnonzero(problem.block_weight > 0.0)
-        if state.done == 0:
-            state.seed = int(draw_seed(state.rng))
-        began = time.perf_counter()
-        hinges = calls = 0.0
-        for chosen in self._subsets(problem, state, weighted):
-            found = self._step(problem, state, chosen, len(weighted), keep_going)
-            hinges += found.hinge * len(chosen)
-            calls += len(chosen)
-            if not keep_going() or time.perf_counter() - began > _SECONDS:
-                break
-        over = state.done >= len(weighted)
-        if over:
-            state.done = 0
-        mean = hinges / max(calls, 1.0)
-        value = problem.quadratic.value(state.w) + mean * float(problem.block_weight.sum())
-        return PassReport(
-            max(float(value), 0.0), 0.0, int(calls),
-            PassEvent.INCOMPLETE if over else PassEvent.PART,
-            None if state.average is None else Candidate(state.average),
-        )  # fmt: skip
+        """The primal at the reference C, and no lower bound but 0."""
+        event = PassEvent.INCOMPLETE if over else PassEvent.PART
+        candidate = None if state.average is None else Candidate(state.average)
+        return PassReport(max(primal, 0.0), 0.0, calls, event, candidate)
 
-    def _subsets(
-        self, problem: Problem, state: DescentState, weighted: np.ndarray
-    ) -> Iterator[np.ndarray]:
-        """The subsets of this pass that are still to come."""
-        n, k = len(weighted), self.size_of(len(weighted))
-        order = weighted
-        if self.order == "permuted":
-            order = np.random.default_rng(state.seed).permutation(weighted)
-        while state.done < n:
-            rng = np.random.default_rng([state.seed, state.done])
-            size = min(k, n - state.done)
-            if self.order in ("permuted", "window"):
-                chosen = order[state.done : state.done + size]
-            elif self.order == "uniform":
-                chosen = rng.choice(weighted, size, replace=False)
-            else:
-                chosen = _by_residual(problem, state.w, weighted, size, rng)
-            state.done += size
-            yield np.sort(chosen)
-
-    def _step(
+    def step(
         self,
         problem: Problem,
         state: DescentState,
         chosen: np.ndarray,
         n: int,
         keep_going: KeepGoing,
-    ) -> DescentStep:
+    ) -> float:
         """Add to w what these examples ask for."""
         k = len(chosen)
-        state.step += 1
         rate = self.rate_of(state.step, k, n)
         weight = problem.sample_weight[chosen]
         data: Any = problem.some(chosen)
@@ -269,7 +211,7 @@ class FunctionalDescent(Solver[DescentState]):
         problem.data.absorb(data, added.U, state.w)
         if state.limit is not None:
             state.limit.shrink(state.w)
-        state.take_average()
+        state.take_average(2.0 / (state.step + 1.0))
         state.seen += k
         found = DescentStep(
             state.step, state.seen, float(weight @ (hinges > 0.0)) / k, float(weight @ hinges) / k,
@@ -277,7 +219,7 @@ class FunctionalDescent(Solver[DescentState]):
             state.evaluations + problem.data.evaluations, problem.data.n_support(state.w),
         )  # fmt: skip
         state.steps.append(found)
-        return found
+        return k * found.hinge
 
     def _added(
         self,
@@ -315,19 +257,6 @@ class FunctionalDescent(Solver[DescentState]):
             if primal - dual <= enough or last:
                 break
         return _Added(U, residual, square, max(primal - dual, 0.0))
-
-
-def _by_residual(
-    problem: Problem, w: np.ndarray, weighted: np.ndarray, size: int, rng: np.random.Generator
-) -> np.ndarray:
-    """Examples drawn with odds proportional to their largest violations, without replacement."""
-    odds = np.maximum(problem.data.hinges(w, problem.n_jobs)[weighted], 0.0)
-    total = odds.sum()
-    violating = int(np.count_nonzero(odds))
-    if violating <= size:  # all of these, and any others
-        worst, others = weighted[odds > 0.0], weighted[odds <= 0.0]
-        return np.concatenate([worst, rng.choice(others, size - violating, replace=False)])
-    return rng.choice(weighted, size, replace=False, p=odds / total)
 
 
 _SCHEDULES: dict[str, Callable[..., float]] = {

@@ -16,6 +16,7 @@ from taut.kernels.base import Places
 
 _HEIGHT = 512  # rows, and
 _WIDTH = 1024  # numbers of each, that stay in the processor's cache
+_FEW = 64  # rows: of fewer, calls would take longer than what they do
 _STRIP = 64  # rows of a matrix that is mirrored
 _SLACK = 1.3  # times as many members as are wanted, beyond which a working matrix begins anew
 _LEAST = 2048  # members in any case, 17 MB: of fewer a fit takes ever more rounds
@@ -127,18 +128,20 @@ class RowCache:
                 factors = np.ascontiguousarray(some[:, part])
                 _add_rows(block, slots, factors, np.empty_like(slots), out[:, others])
 
-        self._by_columns(pass_by)
+        self._by_columns(pass_by, len(own))
 
     def _add_held(self, slots: np.ndarray, amounts: np.ndarray, out: np.ndarray) -> None:
         def add(others: slice) -> None:
             _add_rows(self.gram[:, others], slots, amounts, np.empty_like(slots), out[:, others])
 
-        self._by_columns(add)
+        self._by_columns(add, len(slots))
 
-    def _by_columns(self, work: Callable[[slice], None]) -> None:
-        """Call for all columns, some at a time, in threads."""
+    def _by_columns(self, work: Callable[[slice], None], height: int) -> None:
+        """Call for all columns, some at a time, more where rows are few, in threads."""
         n = self.rows.n
-        parts = [slice(first, min(first + _WIDTH, n)) for first in range(0, n, _WIDTH)]
+        width = _WIDTH * max(_FEW // max(height, 1), 1)
+        width = min(width, -(-n // self.n_jobs))
+        parts = [slice(first, min(first + width, n)) for first in range(0, n, width)]
 
         def share(number: int) -> None:
             for others in parts[number :: self.n_jobs]:
@@ -150,6 +153,11 @@ class RowCache:
         block = np.empty((len(own), others.stop - others.start), dtype=self.gram.dtype)
         self.compute(own, others, block)
         return block
+
+    def hold(self, which: np.ndarray) -> None:
+        """Have these rows at hand."""
+        self._count(which[self._slot[which] < 0])
+        self._hold(which)
 
     def _hold(self, which: np.ndarray) -> np.ndarray:
         """Where these rows are, computed if they are not there."""
@@ -176,7 +184,7 @@ class RowCache:
                     else:
                         self.gram[free[part], others] = self._block(missing[part], others)
 
-            self._by_columns(fill)
+            self._by_columns(fill, len(missing))
             # Only now: what is interrupted has no rows to show.
             self._owner[free], self._slot[missing], self._used[free] = missing, free, self._time
         return self._slot[which]

@@ -100,6 +100,22 @@ class Quadratic:
         square = float(v @ v)
         return 0.5 * factor * factor * square, factor * square
 
+    def highest_along(self, v: np.ndarray, loss: float, limit: float) -> tuple[float, float]:
+        """The best factor up to `limit` for dual variables whose summed loss and v are given.
+
+        Returns it and the dual value there. The dual is concave in the factor, and its slope is
+        linear where w has no bounds: the root of the line through the slopes at both ends is then
+        the best, and a feasible choice in any case.
+        """
+        factor = limit
+        conjugate, rise = self.along(v, limit)
+        end = loss - rise
+        if end < 0.0:
+            begin = loss - self.along(v, 0.0)[1]
+            factor = limit * begin / (begin - end) if begin > 0.0 else 0.0
+            conjugate, _ = self.along(v, factor)
+        return factor, float(factor * loss - conjugate)
+
     def dual_vector(self, v: np.ndarray, factor: float, U: np.ndarray) -> None:
         """U = `factor` times the dual vector that v belongs to."""
         np.multiply(v, factor, out=U)

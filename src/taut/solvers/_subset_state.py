@@ -1,0 +1,79 @@
+"""Where a solver stands that takes one subset of the examples after the other."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from taut.compiled.lanes import aligned_zeros
+from taut.engines.base import DualState
+from taut.errors import InvalidData
+from taut.problem import Problem
+from taut.storage.stored import Stored, check
+
+
+class SubsetState(DualState):
+    """A point that steps move by rules of their own, and its average."""
+
+    follows = False
+    #: Attributes that are whole numbers, and saved.
+    counts: tuple[str, ...] = ("step", "seen", "done", "seed")
+
+    def __init__(self, problem: Problem, rng: np.random.Generator, averaging: bool) -> None:
+        self.problem = problem
+        self.rng = rng
+        self.w = aligned_zeros(problem.data.size, np.float64)
+        self.average = np.zeros_like(self.w) if averaging else None
+        self.step = self.seen = 0
+        # Of the order of this pass, and the blocks of it that are done.
+        self.seed = self.done = 0
+
+    def take_average(self, share: float) -> None:
+        """Have w after this step in the average, with this share of it."""
+        if self.average is not None:
+            self.average += share * (self.w - self.average)
+
+    @property
+    def outcome(self):
+        """The average, if there is one."""
+        return self.w if self.average is None else self.average
+
+    @property
+    def loss_sum(self):
+        """Of the only dual point that is known to be feasible, a = 0."""
+        return 0.0
+
+    def dual_value(self, conjugate):
+        """0, which no objective is below."""
+        return 0.0
+
+    def dual_vector(self, U):
+        """That of a = 0."""
+        U[:] = 0.0
+
+    def curvature(self):
+        """Not known, and of no use: there is no centre."""
+        return 0.0
+
+    def arrays(self):
+        """Everything, as named arrays."""
+        counts = np.array([getattr(self, name) for name in self.counts], dtype=np.int64)
+        average = {} if self.average is None else {"average": self.average}
+        return {"w": self.w, "counts": counts} | average
+
+    def restore(self, arrays):
+        """Go on exactly where `arrays` were taken."""
+        point = Stored("f8", self.w.shape)
+        check(arrays, {"w": point, "counts": Stored("i8", (len(self.counts),), 0)})
+        self.w[:] = arrays["w"]
+        if self.average is not None:
+            check(arrays, {"average": point})
+            self.average[:] = arrays["average"]
+        for name, count in zip(self.counts, arrays["counts"].tolist(), strict=True):
+            setattr(self, name, count)
+
+    def hot_start(self, arrays, same_weights):
+        """Steps of another run are no dual point."""
+        raise InvalidData(
+            "solvers that step by subsets keep no dual variables to start from: use "
+            "warm_start=False, or partial_fit of OnlineSVM to go on"
+        )

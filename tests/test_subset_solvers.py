@@ -1,0 +1,249 @@
+"""Pegasos by mini-batches, sampled cuts and LaSVM: their updates, their bounds, going on."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from cases import STRUCTURES
+from reference import solve_qp
+from taut import Problem, Regularizer, solve
+from taut.errors import InvalidData
+from taut.kernels import RBF, ClassSimilarity, Linear, PairProduct
+from taut.solvers import LaSVM, MiniBatchPegasos, OneSlack, SampledCuts
+from taut.spaces.kernel import through_kernel
+from taut.structures import JointKernel, Multiclass, Scalar
+from taut.training.loop import Run
+
+NAMES = ("multiclass-cost-bias", "tags-plain")  # compiled and plain
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(90, 3))
+SIGNS = np.where(np.linalg.norm(X, axis=1) > 1.5, 1.0, -1.0)
+WEIGHT = RNG.uniform(0.5, 2.0, 90)
+SOLVERS = {
+    "pegasos": MiniBatchPegasos(subset=7),
+    "pegasos-uniform": MiniBatchPegasos(subset=7, order="uniform", averaging=False),
+    "cuts": SampledCuts(subset=7),
+    "la-svm": LaSVM(candidates=5),
+}
+
+
+def passes(problem, solver, count=1):
+    run = Run(problem, solver, 1e-3, np.random.default_rng(0))
+    for _ in range(count):
+        while not run.solver.pass_(problem, run.state, 1.0, lambda: True).event.over:
+            pass
+    return run
+
+
+def kernelised(whole=0, C=1.0, cache="500MB"):
+    space = through_kernel(RBF(0.5), whole=whole, cache=cache)
+    return Problem(Scalar(), X, SIGNS, C=C, sample_weight=WEIGHT, space=space)
+
+
+def optimum(C=1.0):
+    """The optimum of the kernel problem, by an independent QP."""
+    factors = np.linalg.cholesky(RBF(0.5)(X) + 1e-12 * np.eye(90))
+    psi = [np.vstack([np.zeros(90), sign * row]) for sign, row in zip(SIGNS, factors)]
+    return solve_qp(psi, [np.array([0.0, 1.0])] * 90, C * WEIGHT)[0]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_pegasos_takes_the_steps_of_its_definition(name):
+    case = STRUCTURES[name]
+    psi, losses = case.reference
+    n, k, C, decay = len(psi), 3, 0.7, 2.0
+    weight = np.linspace(0.5, 1.5, n)
+    w = average = np.zeros(psi[0].shape[1])
+    t = 0
+    for _ in range(2):
+        for first in range(0, n, k):
+            t += 1
+            added = np.zeros_like(w)
+            for i in range(first, min(first + k, n)):
+                violations = losses[i] - psi[i] @ w
+                worst = violations.argmax()
+                if violations[worst] > 0:
+                    added += C * weight[i] * psi[i][worst]
+            w = (1 - 1 / t) * w + n / (k * t) * added
+            average = average + (decay + 1) / (t + decay) * (w - average)
+    problem = case.problem(C=C, sample_weight=weight)
+    solver = MiniBatchPegasos(subset=k, order="window", decay=decay)
+    state = passes(problem, solver, 2).state
+    assert_allclose(problem.data.user_weights(state.w), w, atol=1e-9)
+    assert_allclose(problem.data.user_weights(state.average), average, atol=1e-9)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("C", [0.1, 10.0])
+def test_bounds_enclose_the_optimum_after_each_pass(solver, C):
+    best = optimum(C)
+    for count in (1, 2, 5, 30):
+        result = solve(kernelised(C=C), SOLVERS[solver], tol=0.0, max_iter=count, random_state=0)
+        found = result.certificate
+        assert 0.0 < found.dual <= best * (1 + 1e-6)
+        assert found.primal >= best * (1 - 1e-6)
+        assert_allclose(kernelised(C=C).primal(result.w), found.primal, rtol=1e-6)
+    assert found.primal <= 1.5 * best
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("solver", ["pegasos", "cuts"])
+def test_bounds_enclose_optima_of_structures(name, solver):
+    case = STRUCTURES[name]
+    psi, losses = case.reference
+    best, _w = solve_qp(psi, losses, np.ones(len(psi)))
+    for count in (1, 40):
+        found = solve(
+            case.problem(), SOLVERS[solver], tol=0.0, max_iter=count, random_state=0
+        ).certificate
+        assert 0.0 < found.dual <= best * (1 + 1e-6)
+        assert found.primal >= best * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("solver", ["pegasos", "cuts"])
+def test_inner_products_as_a_kernel_take_the_steps_of_linear_features(solver):
+    linear = Problem(Scalar(), X, SIGNS, C=2.0)
+    for whole in (0, 1000):
+        space = through_kernel(Linear(), dtype=np.float64, whole=whole)
+        through = Problem(Scalar(), X, SIGNS, C=2.0, space=space)
+        first, second = (passes(p, SOLVERS[solver], 6) for p in (linear, through))
+        assert_allclose(
+            through.data.hinges(second.state.w), linear.data.hinges(first.state.w), atol=1e-6
+        )
+        assert_allclose(second.state.loss_sum, first.state.loss_sum, rtol=1e-6)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_killed_and_resumed_is_uninterrupted(solver, tmp_path):
+    options = {"random_state": 0, "tol": 0.0}
+    whole = solve(kernelised(), SOLVERS[solver], max_iter=4, **options)
+    solve(kernelised(), SOLVERS[solver], max_iter=2, checkpoint=tmp_path / "run", **options)
+    resumed = solve(
+        kernelised(), SOLVERS[solver], max_iter=4, checkpoint=tmp_path / "run", **options
+    )
+    # Potentials that bounds were read off are those of float64.
+    assert_allclose(resumed.w, whole.w, atol=2e-3 * np.abs(whole.w).max())
+    assert_allclose(resumed.certificate.dual, whole.certificate.dual, rtol=1e-3)
+
+
+def test_planes_of_all_violated_examples_are_those_of_one_slack():
+    case = STRUCTURES["multiclass-cost-bias"]
+    points = []
+    for solver in (OneSlack(), SampledCuts(subset=1.0)):
+        problem = case.problem(C=3.0)
+        state = solver.init(problem, np.random.default_rng(0))
+        for _ in range(8):
+            solver.pass_(problem, state, 1.0, lambda: True)
+        points.append(state)
+    whole, sampled = points
+    assert_allclose(sampled.w, whole.w, atol=1e-9)
+    assert_allclose(sampled.lowest, whole.lowest)
+
+
+def test_planes_of_samples_are_right_on_average():
+    """At w = 0 all examples are violated, so that the first plane is the mean of all samples."""
+    case = STRUCTURES["multiclass-cost-bias"]
+    planes = []
+    for seed in range(400):
+        problem = case.problem()
+        state = SampledCuts(subset=2).init(problem, np.random.default_rng(seed))
+        SampledCuts(subset=2).pass_(problem, state, 1.0, lambda: True)
+        U = np.zeros_like(state.w)
+        state.cuts.sum_up(np.ones(1), U)
+        planes.append(U)
+    whole = OneSlack().init(case.problem(), RNG)
+    OneSlack().pass_(case.problem(), whole, 1.0, lambda: True)
+    U = np.zeros_like(whole.w)
+    whole.cuts.sum_up(np.ones(1), U)
+    spread = np.std(planes, axis=0) / np.sqrt(len(planes))
+    assert (np.abs(np.mean(planes, axis=0) - U) <= 4.5 * spread + 1e-9).all()
+
+
+@pytest.mark.parametrize("cache", ["500MB", 90 * 4 * 20])
+@pytest.mark.parametrize("candidates", [1, 50])
+def test_la_svm_finds_the_optimum(candidates, cache):
+    small = cache != "500MB"
+    solver = LaSVM(candidates=candidates, precision=1e-7)
+    problem = kernelised(C=5.0, cache=cache)
+    with pytest.warns(match="the cache holds") if small else np.errstate():
+        found = solve(problem, solver, tol=1e-6, random_state=0).certificate
+    assert found.status.name == "CONVERGED"
+    assert_allclose(found.primal, optimum(5.0), rtol=1e-5)
+
+
+def test_la_svm_keeps_a_set_of_rows_that_matter():
+    problem = kernelised(C=5.0)
+    state = passes(problem, LaSVM(precision=1e-3), 2).state
+    members = state.members[: state.counters[3]]
+    assert_array_equal(np.sort(members), np.flatnonzero(state.inside))
+    violation = 1.0 - SIGNS * problem.data.blocks.features.shares(state.w)[0][0]
+    alpha, weight = state.alpha, problem.block_weight
+    up = np.where(alpha < weight, violation, 0.0)[members]
+    down = np.where(alpha > 0.0, -violation, 0.0)[members]
+    assert max(up.max(), down.max()) <= 1e-3
+    assert (alpha[~state.inside] == 0.0).all()
+    assert ((alpha[members] > 0.0) | (violation[members] > 0.0)).all()
+
+
+def test_la_svm_without_finishing_does_not_lower_the_dual():
+    problem, solver = kernelised(C=5.0), LaSVM(finishing=False, candidates=1)
+    run = Run(problem, solver, 1e-3, np.random.default_rng(0))
+    duals = []
+    for _ in range(4):
+        solver.pass_(problem, run.state, 1.0, lambda: True)
+        U = np.zeros_like(run.state.w)
+        run.state.dual_vector(U)
+        duals.append(problem.dual(run.state.loss_sum, U))
+    assert (np.diff(duals) >= -1e-9).all()
+    assert duals[0] > 0.0
+
+
+def test_rows_without_weight_or_length_never_move():
+    weight = np.where(np.arange(90) < 40, 1.0, 0.0)
+    for solver in SOLVERS.values():
+        rows = X.copy()
+        rows[5] = 0.0
+        space = through_kernel(Linear(), whole=0)
+        problem = Problem(Scalar(), rows, SIGNS, sample_weight=weight, space=space)
+        state = passes(problem, solver, 3).state
+        assert not problem.data.blocks.features.shares(state.w)[1][0, 40:].any()
+        assert np.isfinite(state.w).all()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: MiniBatchPegasos(subset=0), "subset = 0: give a number of examples"),
+        (lambda: MiniBatchPegasos(order="gap"), "order = 'gap'"),
+        (lambda: MiniBatchPegasos(averaging=2), "averaging = 2"),
+        (lambda: MiniBatchPegasos(decay=-1.0), "decay = -1"),
+        (lambda: SampledCuts(subset=2.0), "subset = 2.0"),
+        (lambda: SampledCuts(patience=0), "patience = 0"),
+        (lambda: LaSVM(candidates=0), "candidates = 0 must be at least 1"),
+        (lambda: LaSVM(precision=0.0), "precision = 0.0 positive"),
+        (lambda: LaSVM(finishing="no"), "finishing = 'no'"),
+    ],
+)
+def test_settings_are_checked(make, message):
+    with pytest.raises(InvalidData, match=message):
+        make()
+
+
+def test_what_they_have_no_use_for_is_refused():
+    linear = Problem(Scalar(), X, SIGNS)
+    with pytest.raises(InvalidData, match="la_svm steps along rows of a kernel matrix: give a"):
+        solve(linear, LaSVM())
+    classes = Problem(Multiclass(3), X, RNG.integers(0, 3, 90), space=through_kernel(RBF(0.5)))
+    with pytest.raises(InvalidData, match="la_svm is for two classes"):
+        solve(classes, LaSVM())
+    positive = Problem(Scalar(), X, SIGNS, regularizer=Regularizer(nonneg=True))
+    with pytest.raises(InvalidData, match="mini_batch_pegasos has no prior and no sign"):
+        solve(positive, MiniBatchPegasos())
+    pairs = JointKernel(PairProduct(RBF(0.5), ClassSimilarity(np.eye(2))), [0, 1])
+    for solver in (MiniBatchPegasos(), SampledCuts()):
+        with pytest.raises(InvalidData, match="points of JointKernel are numbers of pairs"):
+            solve(Problem(pairs, X, (SIGNS > 0).astype(int)), solver)
+    start = solve(linear, MiniBatchPegasos(), max_iter=1).state
+    for solver in (MiniBatchPegasos(), SampledCuts()):
+        with pytest.raises(InvalidData, match="start"):
+            solve(linear, solver, start=start)
