@@ -1,5 +1,7 @@
 """OnlineSVM: learning without C, from data in memory, from sources and part by part."""
 
+import copy
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -140,7 +142,9 @@ def test_the_primal_at_a_reference_is_the_objective_of_a_binary_svm():
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_structures_learn_and_go_on(kernel, tmp_path):
-    model = OnlineSVM(Chain(2), subset=6, random_state=0, epochs=4, **kernel).fit(SEQUENCES, TAGS)
+    model = OnlineSVM(Chain(2), subset=6, random_state=0, epochs=4, **kernel)
+    model.fit(SEQUENCES, TAGS, validation=(SEQUENCES, TAGS))
+    assert model.learning_curve_.validation_error[-1] == -model.score(SEQUENCES, TAGS)
     assert -model.score(SEQUENCES, TAGS) < 0.5  # of four letters in a sequence
     model.save(tmp_path / "model")
     with pytest.raises(InvalidFile, match="structures are not saved"):
@@ -198,6 +202,39 @@ def test_curves_are_thinned_and_checked():
 def test_settings_are_checked(settings, message):
     with pytest.raises(InvalidData, match=message):
         OnlineSVM(**settings).fit(X, Y)
+
+
+def test_another_kernel_is_no_way_to_go_on():
+    model = online(kernel="rbf", gamma="scale").partial_fit(X[:100], Y[:100])
+    model.partial_fit(X[100:200], Y[100:200])
+    for settings, found in (
+        ({"kernel": "linear"}, "kernel = 'linear', and the model so far has RBF"),
+        ({"kernel": "laplacian"}, "kernel = Laplacian.*so far has RBF"),
+        ({"gamma": 7.0}, "kernel = RBF.gamma=7.0., and the model so far has RBF"),
+    ):
+        changed = copy.deepcopy(model).set_params(**settings)
+        with pytest.raises(InvalidData, match=found):
+            changed.partial_fit(X[200:], Y[200:])
+    flat = online().partial_fit(X[:100], Y[:100]).set_params(kernel="rbf")
+    with pytest.raises(InvalidData, match="the model so far has 'linear'"):
+        flat.partial_fit(X[100:], Y[100:])
+
+
+def test_what_a_stream_does_not_tell_is_asked_for(tmp_path):
+    with pytest.raises(InvalidData, match="schedule = 'linear' divides by the number of examples"):
+        online(schedule="linear").partial_fit(X, Y)
+    model = online(schedule=lambda t: t / 300).partial_fit(X, Y)
+    with pytest.raises(TypeError, match="is a function, which no file can hold"):
+        model.save(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+def test_progress_tells_what_steps_find(capsys):
+    online(kernel="rbf", gamma=0.5, verbose=1).fit(X, Y)
+    shown = capsys.readouterr().err
+    assert "OnlineSVM: pass 2  600 examples  " in shown
+    assert "support rows" in shown
+    assert "gap" not in shown
 
 
 def test_a_matrix_has_no_rows_to_go_on_from():

@@ -222,6 +222,32 @@ class WalkLine(Line[WalkRecord]):
         )
 
 
+class StepRecord(NamedTuple):
+    """How far an online learner has come, and what its last step found."""
+
+    iteration: int
+    seen: int
+    with_loss: float
+    square: float
+    n_support: int
+    seconds: float
+
+
+class StepLine(Line[StepRecord]):
+    """One line per pass of an online learner, or part of one: there is no gap to tell."""
+
+    def _line(self, record: StepRecord) -> Text:
+        from rich.text import Text
+
+        support = f"  {record.n_support} support rows" if record.n_support else ""
+        return Text(
+            f"pass {record.iteration}  {record.seen} examples  {record.with_loss:.1%} with a loss"
+            f"  |u|^2 {record.square:.2g}{support}  {_duration(record.seconds)}",
+            no_wrap=True,
+            overflow="crop",
+        )
+
+
 def looks_on(callback: Any) -> bool:
     """Whether a callback is known to change no data."""
     return getattr(callback, "changes_nothing", False) is True
@@ -230,6 +256,11 @@ def looks_on(callback: Any) -> bool:
 def progress_line(verbose: int, tol: float, title: str = "taut") -> ProgressLine:
     """The `ProgressLine` of a fit to the relative gap `tol`, visible from verbose=1 on."""
     return ProgressLine(tol, title=title, visible=_is_wanted(verbose))
+
+
+def step_line(verbose: int, title: str = "taut") -> StepLine:
+    """The `StepLine` of a call of an online learner."""
+    return StepLine(title=title, visible=_is_wanted(verbose))
 
 
 def walk_line(verbose: int, title: str = "taut") -> WalkLine:

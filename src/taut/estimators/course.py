@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import numpy as np
 
 from taut.console.notices import warn_once
+from taut.console.progress import StepRecord, step_line
 from taut.errors import InvalidData, NotConverged
 from taut.estimators.forms import KERNEL, form_of
 from taut.estimators.learning_curve import LearningCurve
-from taut.kernels import as_kernel
+from taut.kernels import Kernel, as_kernel
 from taut.problem import Problem
-from taut.result import Status
+from taut.result import Record, Status
 from taut.solvers import FunctionalDescent
 from taut.solving import OnlineRun
 from taut.spaces.expansion import KernelPoint
 from taut.spaces.features import Features
 from taut.spaces.kernel import through_kernel
+
+_SAME = ": go on with the same, or begin anew with fit"
+
+
+def _differs(given: Kernel, known: Kernel, rows: Any) -> bool:
+    """Whether a kernel is not the one that was resolved at the first call, as far as it tells."""
+    if not rows.shape[0]:
+        return type(given) is not type(known)
+    resolved = given.resolved(rows)
+    if repr(resolved) != repr(given):  # words, which stand for numbers of the first rows
+        return type(resolved) is not type(known)
+    return repr(given) != repr(known)
 
 
 class _Passing(Problem):
@@ -42,8 +56,6 @@ class Course:
         As of `taut.Problem`.
     solver : FunctionalDescent
     seed : int
-    callback : callable
-        Of each pass.
     """
 
     def __init__(
@@ -55,11 +67,15 @@ class Course:
         weight: Any,
         solver: FunctionalDescent,
         seed: int,
-        callback: Callable[[Any], object],
     ) -> None:
-        self.model, self.callback = model, callback
+        self.model = model
         self.known = hasattr(model, "last_")
         self.kernel = form_of(model.kernel) is KERNEL
+        if self.known and self.kernel != hasattr(model, "kernel_"):
+            before = model.kernel_ if hasattr(model, "kernel_") else "'linear'"
+            raise InvalidData(
+                f"kernel = {model.kernel!r}, and the model so far has {before}{_SAME}"
+            )
         space = self._space() if self.kernel else None
         self.problem = _Passing(structure, X, y, 1.0, weight, model._threads(), space=space)
         calls = model.n_calls_ if self.known else 0
@@ -75,13 +91,15 @@ class Course:
         kernel = as_kernel(model.kernel, model.gamma, model.degree, model.coef0)
         support = None
         if self.known:
-            kernel = model.kernel_
+            given, kernel = kernel, model.kernel_
             if kernel.of_matrix:
                 raise InvalidData(
                     "the matrix of a kernel is of the rows of one call: partial_fit needs the rows "
                     "themselves, give another kernel"
                 )
             support = model.support_vectors_
+            if _differs(given, kernel, support):
+                raise InvalidData(f"kernel = {given!r}, and the model so far has {kernel!r}{_SAME}")
         return through_kernel(
             kernel, cache=model.cache, whole=0, n_jobs=model._threads(), support=support
         )
@@ -119,7 +137,19 @@ class Course:
 
     def go(self) -> bool:
         """A pass; whether it came to its end."""
-        result = self._run.go_on([self.callback])
+        line = step_line(self.model.verbose, type(self.model).__name__)
+
+        def show(record: Record) -> None:
+            last = self.state.steps[-1]
+            line(
+                StepRecord(
+                    record.iteration, last.seen, last.with_loss, last.square, last.n_support,
+                    record.seconds,
+                )
+            )  # fmt: skip
+
+        with closing(line):
+            result = self._run.go_on([show])
         interrupted = result.certificate.status is Status.INTERRUPTED
         if interrupted:
             warn_once("interrupted: the model is that of the steps so far", NotConverged)

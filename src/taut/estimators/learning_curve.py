@@ -33,7 +33,8 @@ class LearningCurve:
     n_support : ndarray
         Support rows after the step, 0 without a kernel.
     validation_seen, validation_error : ndarray
-        How many examples had been seen, and 1 minus the score on the validation data then.
+        How many examples had been seen, and the error on the validation data then: the share of
+        wrong classes, or the mean loss of a structure.
     """
 
     seen: np.ndarray = field(default_factory=lambda: np.empty(0))

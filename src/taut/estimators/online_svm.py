@@ -13,7 +13,6 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from taut.checks import check_flag
-from taut.console.progress import progress_line
 from taut.data.arrays import as_matrix
 from taut.data.labels import as_labels, class_index, class_weights, share_right
 from taut.data.source import Source
@@ -194,6 +193,11 @@ class OnlineSVM(ClassifierMixin, RowScores):
             All labels that may ever occur, at the first call; by default those of its `y`.
         """
         self._check()
+        if self.schedule == "linear":
+            raise InvalidData(
+                "schedule = 'linear' divides by the number of examples, which parts do not tell: "
+                "give a function of t, such as schedule=lambda t: t / 100_000"
+            )
         model = self._with(self._fitted() if hasattr(self, "n_seen_") else {})
         if classes is not None and self.structure is None and not hasattr(model, "classes_"):
             model.classes_ = class_index(as_labels(classes, len(classes)))[0]
@@ -272,11 +276,8 @@ class OnlineSVM(ClassifierMixin, RowScores):
             structure, targets, weight = self.structure, y, sample_weight
         else:
             structure, facts, X, targets, weight = self._rows(X, y, sample_weight)
-        progress = progress_line(self.verbose, 1e-3, type(self).__name__)
-        course = Course(
-            self, structure, X, targets, weight, self._solver(n_total), self._seed(), progress
-        )
-        return course, facts
+        solver = self._solver(n_total)
+        return Course(self, structure, X, targets, weight, solver, self._seed()), facts
 
     def _rows(
         self, X: Any, y: Any, sample_weight: Any
@@ -353,6 +354,10 @@ class OnlineSVM(ClassifierMixin, RowScores):
         weight = check_sample_weight(sample_weight, len(predicted))
         return share_right(predicted, as_labels(y, len(predicted)), weight)
 
+    def _error(self, X: Any, y: Any = None) -> float:
+        """Share of rows whose class is wrong; with a structure, the mean loss."""
+        return (1.0 if self.structure is None else 0.0) - self.score(X, y)
+
     def _need_rows(self, method: str) -> None:
         if self.structure is not None:
             raise InvalidData(f"{method} is of classes of rows, and a structure was given")
@@ -370,7 +375,7 @@ class _Checks:
         """Look at a model; whether passes have not helped for long enough."""
         if self.validation is None:
             return False
-        error = 1.0 - model.score(*self.validation)
+        error = model._error(*self.validation)
         errors = [known for _seen, known in self._found]
         self._found.append((model.n_seen_, error))
         if self.patience is None:

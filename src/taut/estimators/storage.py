@@ -307,6 +307,11 @@ def _encode(name: str, value: Any, tensors: dict[str, np.ndarray]) -> dict[str, 
         return {"kernel": kernels.to_dict(value)}
     if name == "kernel" and callable(value):
         return {"kernel": kernels.to_dict(Function(value))}
+    if name == "schedule" and callable(value):
+        raise InvalidType(
+            f"schedule = {value!r} is a function, which no file can hold: call "
+            "set_params(schedule='constant') before saving, and give it again after loading"
+        )
     if sp.issparse(value):
         parts = {part: f"{name}.{part}" for part in _CSR}
         tensors.update({tensor: getattr(value, part) for part, tensor in parts.items()})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -90,7 +90,7 @@ class FunctionalDescent(Subsets[DescentState]):
     n_total : int, optional
         n of "linear", where more examples are to come than the problem has.
     inner : BlockAscent, optional
-        Solves the problems of steps; `DualCoordinate()` by default.
+        Solves the problems of steps; by default `DualCoordinate()`.
 
     Examples
     --------
@@ -121,7 +121,7 @@ class FunctionalDescent(Subsets[DescentState]):
     budget: int | None = None
     overflow: str = "merge"
     n_total: int | None = None
-    inner: BlockAscent = field(default_factory=DualCoordinate)
+    inner: BlockAscent | None = None
 
     def __post_init__(self) -> None:
         self.check_subsets()
@@ -239,7 +239,8 @@ class FunctionalDescent(Subsets[DescentState]):
             data = all_data.with_residuals(data, local, _BOUNDS[bounds])
             local = np.zeros_like(local)
         quadratic, begin = data.quadratic, local.copy()
-        part = self.inner.part_of(data, weight, 1, local.dtype)
+        inner = self.inner or DualCoordinate()
+        part = inner.part_of(data, weight, 1, local.dtype)
         U = np.zeros(data.size)
         residual = float(weight @ np.maximum(data.hinges(local), 0.0))
         for number in range(1, _SWEEPS + 1):

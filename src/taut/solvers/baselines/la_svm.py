@@ -29,9 +29,9 @@ _AHEAD = 8  # picks whose rows are computed together
 
 #: What a pass goes through again and again.
 _PICK, _PROCESS, _REPROCESS = range(3)
-#: Places in the array of counters: picks that are done, what comes next, the row that was picked
-#: or is wanted, and how many rows are in the set.
-_DONE, _NEXT, _ROW, _SIZE = range(4)
+#: Places in the array of counters: picks of this pass that are done, what comes next, the row that
+#: was picked or is wanted, how many rows are in the set, and picks so far.
+_DONE, _NEXT, _ROW, _SIZE, _SEEN = range(5)
 
 
 @helper
@@ -123,6 +123,7 @@ def _process(
             _step(gram, slots, f, alpha, sign, loss, norm, weight, i)
         counters[_NEXT] = _PICK
         counters[_DONE] += 1
+        counters[_SEEN] += 1
     return False
 
 
@@ -161,8 +162,13 @@ class ProcessState(Serial):
         self.alpha = duals.alpha[:, 0]
         n = problem.n_blocks
         self.members, self.inside = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=bool)
-        self.counters = np.zeros(4, dtype=np.int64)
+        self.counters = np.zeros(5, dtype=np.int64)
         self.seed = np.uint64(1)
+
+    @property
+    def seen(self) -> int:
+        """Picks so far."""
+        return int(self.counters[_SEEN])
 
     @property
     def rows(self) -> tuple[np.ndarray, ...]:
@@ -210,13 +216,14 @@ class ProcessState(Serial):
             arrays,
             {
                 "members": Stored("i8", (None,), 0, n - 1),
-                "picks": Stored("i8", (4,), -1, n),
+                "picks": Stored("i8", (5,), -1),
                 "seed": Stored("u8", (1,), 1),
             },
         )
         counters = arrays["picks"]
         require(counters[_SIZE] == len(members) == len(np.unique(members)), "rows are miscounted")
-        require(counters[_ROW] < n and counters[_DONE] >= 0, "picks are miscounted")
+        done = counters[_DONE]
+        require(counters[_ROW] < n and 0 <= done <= counters[_SEEN], "picks are miscounted")
         picked = counters[_ROW] >= 0 and counters[_ROW] not in members
         require(counters[_NEXT] in (_PICK, _REPROCESS) or picked, "no row was picked")
         super().restore(arrays)

@@ -33,12 +33,14 @@ class SampledCutState(CutState):
         self.drawn: list[np.ndarray] = []  # of each plane
         self.shares = np.empty(0)  # of C_i that it puts on each of them
         self.factor = self.dual = 0.0
+        self.seen = 0  # examples in all planes so far
 
     def add(self, psi: np.ndarray, loss: float, drawn: np.ndarray, share: float) -> None:
         """A plane of these examples."""
         self.cuts.add(psi, loss)
         self.drawn.append(drawn)
         self.shares = np.append(self.shares, share)
+        self.seen += len(drawn)
 
     def forget(self, patience: int) -> None:
         """Drop planes that have had no weight for so long."""
@@ -76,6 +78,7 @@ class SampledCutState(CutState):
             "drawn": np.concatenate([np.empty(0, np.int64), *self.drawn]),
             "n_drawn": np.array([len(drawn) for drawn in self.drawn], dtype=np.int64),
             "shares": self.shares,
+            "seen": np.array([self.seen]),
         }
 
     def restore(self, arrays):
@@ -86,13 +89,14 @@ class SampledCutState(CutState):
             {
                 "n_drawn": Stored("i8", (n,), 1),
                 "shares": Stored("f8", (n,), 0.0),
+                "seen": Stored("i8", (1,), 0),
                 "drawn": Stored("i8", (None,), 0, self.problem.n_blocks - 1),
             },
         )
         require(int(arrays["n_drawn"].sum()) == len(arrays["drawn"]), "draws are miscounted")
         super().restore(arrays)
         self.drawn = np.split(arrays["drawn"], np.cumsum(arrays["n_drawn"]))[:-1]
-        self.shares = arrays["shares"].copy()
+        self.shares, self.seen = arrays["shares"].copy(), int(arrays["seen"][0])
         self.appraise()
 
     def hot_start(self, arrays, same_weights):
