@@ -229,6 +229,12 @@ def test_what_a_stream_does_not_tell_is_asked_for(tmp_path):
     assert not (tmp_path / "model").exists()
 
 
+def test_there_is_no_optimum_to_certify():
+    model = online().fit(X, Y)
+    with pytest.raises(TypeError, match="OnlineSVM, which certify cannot read: it minimises no"):
+        taut.certify(model, X, Y)
+
+
 def test_progress_tells_what_steps_find(capsys):
     online(kernel="rbf", gamma=0.5, verbose=1).fit(X, Y)
     shown = capsys.readouterr().err

@@ -46,6 +46,8 @@ def _reader_of(model: Any) -> Reader:
         inner = "; of a search, give its best_estimator_"
     elif hasattr(model, "estimators_"):
         inner = "; of several models in one, give each of its estimators_ with its own y"
+    elif hasattr(model, "learning_curve_"):
+        inner = ": it minimises no objective, and there is no optimum to compare it with"
     raise InvalidType(
         f"model is of type {type(model).__name__}, which certify cannot read{inner}. It reads "
         f"fitted {_READ}"
