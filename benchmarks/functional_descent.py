@@ -229,6 +229,8 @@ def table(folder, results, seeds):
         axis.set_title(name, fontsize=10)
         axis.set_xlabel("epochs")
         axis.set_yscale("log")
+        shown = np.concatenate([line.get_ydata() for line in axis.get_lines()])
+        axis.set_ylim(0.95 * shown.min(), 1.2 * np.quantile(shown, 0.9))
         axis.yaxis.set_major_formatter("{x:g}")
         axis.yaxis.set_minor_formatter("{x:g}")
         axis.tick_params(axis="y", which="minor", labelsize=7)
@@ -298,7 +300,7 @@ def studies(folder, results, seeds):
             _bare(axis)
         line[2].set_yscale("log")
         for axis in line[3:]:
-            axis.set_ylim(14.0, 22.0)
+            axis.set_ylim(14.5, 17.5)
         line[0].legend(frameon=False, fontsize=8)
     figure.tight_layout()
     figure.savefig(results / "functional_descent_studies.png", dpi=80)

@@ -53,7 +53,7 @@ class OnlineSVM(ClassifierMixin, RowScores):
     schedule, rate, factor, order, precision, bounds, averaging
         As of `taut.solvers.FunctionalDescent`.
     budget : int, optional
-        Support rows that the model may have, with a kernel; w is then not averaged.
+        Support rows that the model may have, with a kernel.
     overflow : {{"merge", "remove"}}, default="merge"
         What happens to support rows beyond the budget.
     C : float, optional

@@ -67,6 +67,8 @@ class DescentState(SubsetState):
 
     def arrays(self):
         """Everything, as named arrays."""
+        if self.limit is not None and self.average is not None:
+            self.problem.data.settle(self.average)
         arrays = super().arrays()
         arrays["counts"][-1] += self.problem.data.evaluations
         steps = np.array(self.steps, dtype=np.float64).reshape(-1, len(DescentStep._fields))

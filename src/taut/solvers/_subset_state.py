@@ -33,6 +33,11 @@ class SubsetState(DualState):
             self.average += share * (self.w - self.average)
 
     @property
+    def points(self) -> tuple[np.ndarray, ...]:
+        """W, and the average if there is one."""
+        return (self.w,) if self.average is None else (self.w, self.average)
+
+    @property
     def outcome(self):
         """The average, if there is one."""
         return self.w if self.average is None else self.average

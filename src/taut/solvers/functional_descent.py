@@ -80,10 +80,9 @@ class FunctionalDescent(Subsets[DescentState]):
     bounds : {"auto", "above", "both", "none"}, default="auto"
         How residual margins are bounded: from above where labels are listed, else not at all.
     averaging : bool, default=True
-        Whether the average of w is looked at as well, and comes out if it is better; without
-        `budget`, of which an average has no notion.
+        Whether the average of w is looked at as well, and comes out if it is better.
     budget : int, optional
-        Support rows that w may have, of a kernel.
+        Support rows that w and its average may have together, with a kernel.
     overflow : {"merge", "remove"}, default="merge"
         What happens to those with the smallest coefficients beyond that: w is projected onto the
         span of the rows that stay, or they are dropped, which spoils w.
@@ -177,7 +176,7 @@ class FunctionalDescent(Subsets[DescentState]):
 
     def init(self, problem: Problem, rng: np.random.Generator) -> DescentState:
         """w = 0."""
-        state = DescentState(problem, rng, self.averaging and self.budget is None)
+        state = DescentState(problem, rng, self.averaging)
         if self.budget is not None:
             data: Any = problem.data
             merges = self.overflow == "merge"
@@ -209,9 +208,9 @@ class FunctionalDescent(Subsets[DescentState]):
         hinges = data.hinges(local)
         added = self._added(data, local, weight / (rate * k), state, problem, keep_going)
         problem.data.absorb(data, added.U, state.w)
-        if state.limit is not None:
-            state.limit.shrink(state.w)
         state.take_average(2.0 / (state.step + 1.0))
+        if state.limit is not None:
+            state.limit.shrink(*state.points)
         state.seen += k
         found = DescentStep(
             state.step, state.seen, float(weight @ (hinges > 0.0)) / k, float(weight @ hinges) / k,

@@ -12,7 +12,7 @@ _STIFF = 1e-5  # of the mean of k(x, x), that is added to the diagonal
 
 
 class SupportBudget:
-    """Leaves at most so many rows with coefficients, those with the longest terms of the sum.
+    """Leaves at most so many rows with coefficients, those with the longest terms of the sums.
 
     What the others have is dropped, or w is projected onto the span of the rows that stay, in which
     it then moves least: their coefficients change by the d that solves K_kept d = K_kept,others b.
@@ -29,10 +29,15 @@ class SupportBudget:
         self.features, self.most, self.merges = features, most, merges
         self._matrix = features.working_matrix(np.ones(features.n_rows))
 
-    def shrink(self, w: np.ndarray) -> None:
-        """Drop rows from a point, and bring its potentials up to date."""
+    def shrink(self, w: np.ndarray, *others: np.ndarray) -> None:
+        """Drop the same rows from some points.
+
+        The potentials of w are brought up to date. Those of others are left behind, until
+        somebody asks for them (`Features.settle`): they would take as long again.
+        """
         features = self.features
-        b = features.shares(w)[1]
+        coefficients = [features.shares(point)[1] for point in (w, *others)]
+        b = np.vstack(coefficients)
         support = np.flatnonzero(b.any(axis=0))
         excess = len(support) - self.most
         if excess <= 0:
@@ -44,7 +49,10 @@ class SupportBudget:
         if self.merges:
             moved = b[:, kept] + self._projected(b[:, dropped], dropped, kept)
             changed, new = np.concatenate([dropped, kept]), np.hstack([new, moved])
-        features.set_coefficients(changed, new, w)
+        own, *rest = np.split(new, len(coefficients))
+        features.set_coefficients(changed, own, w)
+        for target, values in zip(coefficients[1:], rest, strict=True):
+            target[:, changed] = values
 
     def _projected(self, b: np.ndarray, dropped: np.ndarray, kept: np.ndarray) -> np.ndarray:
         """The coefficients of kept rows that come nearest to those of dropped ones."""
