@@ -66,7 +66,7 @@ def pair_steps_in(dtype: str) -> Callable:
         """Steps until the gap is `enough`, or so many are made; return the gap and their number.
 
         `up` and `down` are how far b may still move, `moved` is how far it has. Around the steps
-        a centre moves, as in `taut.training.centre`, after each some of them: with b, its bounds
+        a centre moves, as in `taut.engines.centre`, after each some of them: with b, its bounds
         and its moves divided by 1 + kappa, steps are those without a centre. r and `centre` are
         the gradients at w and at the centre.
         """

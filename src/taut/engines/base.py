@@ -20,7 +20,7 @@ class DualState(ABC):
     """A feasible dual point with its w; solvers subclass it.
 
     The loop places w before the first pass and may move it between passes
-    (`taut.training.centre`), so solvers must take w as it is. With a prior or bounds it is the v of
+    (`taut.engines.centre`), so solvers must take w as it is. With a prior or bounds it is the v of
     `taut.spaces.quadratic`.
     """
 

@@ -136,7 +136,7 @@ class Solver(ABC, Generic[State]):
     Attributes
     ----------
     recentring : float or "auto"
-        Strength of the moving centre (`taut.training.centre`) that this solver wants from the loop;
+        Strength of the moving centre (`taut.engines.centre`) that this solver wants from the loop;
         0 for solvers that do not ascend the dual by blocks.
     can_be_fed : bool
         Whether it goes on with data that come in later and are gone afterwards, as of

@@ -8,7 +8,7 @@ v is never clipped in place, because U, and the dual value with it, could not be
 
     P(w) = g(w) + sum_i C_i hinge_i(w),        D(a) = sum a loss - g*(U)
 
-With a centre z of strength kappa (`taut.training.centre`), v = (shift + U + kappa z) / (1 + kappa).
+With a centre z of strength kappa (`taut.engines.centre`), v = (shift + U + kappa z) / (1 + kappa).
 
 Each function reads its vectors once: beside a pass over sparse rows, w is the larger part of the
 traffic, and a temporary vector costs as much as w itself.

@@ -14,6 +14,7 @@ from taut.binding import Findings
 from taut.compiled.jit import clock, compile_seconds, kernel
 from taut.compiled.lanes import aligned_zeros
 from taut.console.interrupts import catch_interrupt
+from taut.engines.centre import MovingCentre
 from taut.engines.naming import Arrays
 from taut.errors import CrossedBounds, InvalidData, MemoryUsedUp
 from taut.problem import Belonging, Problem
@@ -22,7 +23,6 @@ from taut.solvers import Solver
 from taut.solvers.base import Candidate, PassEvent, PassReport
 from taut.storage.stored import require
 from taut.training import tuning
-from taut.training.centre import MovingCentre
 from taut.training.checkpoint import CheckpointFile
 from taut.training.outcome import certificate_of
 from taut.training.snapshots import check_vectors, resume, snapshot_of

@@ -1,4 +1,4 @@
-"""The numbers that steer the loop and the moving centre, each with its meaning and its origin.
+"""The numbers that steer the loop, each with its meaning and its origin.
 
 They decide when to verify, when to go on in float64, how strong the centre is and when to give up;
 the bounds of a certificate do not depend on them. Those that were measured have their figures in
@@ -51,25 +51,3 @@ DRIFT = 50
 PASS_GAIN = 0.98
 #: Passes without gain before single precision is blamed. Chosen by hand.
 PASS_PATIENCE = 60
-
-# The moving centre
-
-#: Squared move of a pass over the summed squared moves of its visits, where kappa is left alone.
-#: Measured: the best of six settings on six data sets, one seed, no held-out evidence.
-GOOD_ALIGNMENT = (0.25, 1.0)
-#: Passes in which kappa changes quickly. Measured, as the alignment.
-SEARCHING = 10
-#: By what kappa changes in these passes. Measured, as the alignment.
-FAST = 1.5
-#: By what it changes later. Chosen by hand.
-SLOW = 1.03
-#: Kappa below which moving the centre costs more than it brings. Chosen by hand.
-WORTHWHILE_KAPPA = 0.3
-#: Times the mean of C_i |psi_i|^2: the largest kappa. Chosen by hand.
-LARGEST_KAPPA = 2.0
-#: What passes must leave of the best gap to count as a gain for the centre. Chosen by hand.
-CENTRE_GAIN = 0.98
-#: Passes without gain before the centre is weakened. Chosen by hand.
-CENTRE_PATIENCE = 40
-#: By what kappa and its limit are divided then. Chosen by hand.
-WEAKENING = 3.0
