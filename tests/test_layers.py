@@ -21,6 +21,7 @@ LAYERS = [
     ["compiled"],
     ["storage"],
     ["data", "result"],
+    ["vision"],
     ["kernels", "metrics"],
     ["spaces"],
     ["inference"],

@@ -1,0 +1,50 @@
+"""Objects in images: readers of boxes and images, features, and pictures."""
+
+from __future__ import annotations
+
+from taut.vision.annotations import Annotated, as_boxes, read_boxes
+from taut.vision.boxes import Boxes, Detections, overlaps
+from taut.vision.descriptors import DenseDescriptors
+from taut.vision.extraction import extract
+from taut.vision.hog import HogPyramid
+from taut.vision.images import boxes_of_mask, image_size, list_images, read_image
+from taut.vision.maps import MapShards, open_maps
+from taut.vision.pictures import (
+    plot_boxes,
+    plot_image_grid,
+    plot_overlap_recall,
+    plot_precision_recall,
+    plot_template,
+)
+from taut.vision.pyramid import Pyramid, pyramid_of
+from taut.vision.templates import Templates
+from taut.vision.words import VisualWords, histogram, histograms
+
+__all__ = [
+    "Annotated",
+    "Boxes",
+    "DenseDescriptors",
+    "Detections",
+    "HogPyramid",
+    "MapShards",
+    "Pyramid",
+    "Templates",
+    "VisualWords",
+    "as_boxes",
+    "boxes_of_mask",
+    "extract",
+    "histogram",
+    "histograms",
+    "image_size",
+    "list_images",
+    "open_maps",
+    "overlaps",
+    "plot_boxes",
+    "plot_image_grid",
+    "plot_overlap_recall",
+    "plot_precision_recall",
+    "plot_template",
+    "pyramid_of",
+    "read_boxes",
+    "read_image",
+]

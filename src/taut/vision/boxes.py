@@ -1,0 +1,43 @@
+"""Boxes in images: edges in pixels, classes, and how much they overlap."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Boxes(NamedTuple):
+    """The objects of one image.
+
+    Coordinates are those of the image as it is shown, after its orientation was applied: edges in
+    pixels from the upper left corner. A whole image of 320 x 200 pixels is (0, 0, 320, 200).
+    """
+
+    edges: np.ndarray  # (n, 4), float64: left, top, right, bottom
+    classes: np.ndarray  # (n,), text
+    ignored: np.ndarray  # (n,), bool: neither to be found nor to be missed, such as crowds
+
+
+class Detections(NamedTuple):
+    """What a detector found in one image, the highest score first."""
+
+    edges: np.ndarray  # (n, 4), float64
+    classes: np.ndarray  # (n,)
+    scores: np.ndarray  # (n,), float64
+
+
+def areas(edges: np.ndarray) -> np.ndarray:
+    """The area of each box, 0 where an edge lies beyond its opposite."""
+    return np.clip(edges[:, 2] - edges[:, 0], 0.0, None) * np.clip(
+        edges[:, 3] - edges[:, 1], 0.0, None
+    )
+
+
+def overlaps(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Intersection over union of each box of a with each of b, shape (len(a), len(b))."""
+    width = np.minimum(a[:, None, 2], b[None, :, 2]) - np.maximum(a[:, None, 0], b[None, :, 0])
+    height = np.minimum(a[:, None, 3], b[None, :, 3]) - np.maximum(a[:, None, 1], b[None, :, 1])
+    common = np.clip(width, 0.0, None) * np.clip(height, 0.0, None)
+    union = areas(a)[:, None] + areas(b)[None, :] - common
+    return np.divide(common, union, out=np.zeros_like(common), where=union > 0.0)
