@@ -26,7 +26,7 @@ from taut.duals.planes import (
 )
 from taut.duals.threads import exchange, moving_of
 from taut.sampling import ARGMAX, Sampler
-from taut.spaces.labels import adding_of, score_of
+from taut.spaces.labels import adding_of, known_score_of
 from taut.storage.stored import check, check_near, require, vector
 
 _DOUBT = 1e-6  # relative, by which an argmax below a known label must be wrong
@@ -35,7 +35,8 @@ _AHEAD = 2  # visits between asking for a block's planes and using them
 
 
 def _plane_pass(operations, step, make_sample):
-    pull, score, fill_gram = operations.pull, score_of(operations), gram_filling_of(operations)
+    pull, fill_gram = operations.pull, gram_filling_of(operations)
+    score, ALONE = known_score_of(operations), operations.single is not None
     sample = helper(make_sample(operations))
     ask_for, ask_for_rows = operations.prefetch, operations.ask
     loss_of, move = operations.loss, moving_of(operations)
@@ -74,13 +75,16 @@ def _plane_pass(operations, step, make_sample):
             start = planes.places[i, SLOT]
             count = planes.places[i, N_PLANES]
             exchange(worker, progress[0])
-            pull(space, i, w, work)
-            base = score(data, i, work, own)
+            pulled = asks or not ALONE
+            if pulled:
+                pull(space, i, w, work)
+            base = score(space, data, i, w, work, pulled, own)
             violation[0] = 0.0
             worst = 0.0
             mean = 0.0
             for q in range(1, count):
-                value = planes.loss[start + q] - base + score(data, i, work, labels[q])
+                value = planes.loss[start + q] - base
+                value += score(space, data, i, w, work, pulled, labels[q])
                 violation[q] = value
                 mean += planes.coef[start + q] * value
                 worst = max(worst, value)

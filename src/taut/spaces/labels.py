@@ -47,6 +47,14 @@ class Scatter(NamedTuple):
     scale: float
 
 
+class Alone(NamedTuple):
+    """As `Gather`, of potentials that are not there: each is computed by itself, from w."""
+
+    space: tuple
+    block: int
+    w: np.ndarray
+
+
 class Times(NamedTuple):
     """Any of these, with all amounts multiplied by a factor."""
 
@@ -85,6 +93,10 @@ def _scatter(each, index, amount):
     return 0.0
 
 
+def _alone(each, index, amount):
+    return single_potential(each.space, each.block, index, each.w) * each.w.dtype.type(amount)
+
+
 def _times(each, index, amount):
     return part(each.each, index, amount * each.factor)
 
@@ -105,10 +117,25 @@ _WALKS = {
     Gather: _gather,
     Lifted: _lifted,
     Scatter: _scatter,
+    Alone: _alone,
     Times: _times,
     Checked: _checked,
     Extent: _extent,
 }
+
+
+#: What computes a potential alone, `SpaceFunctions.single`, by the type of the space.
+SINGLES: dict[type, Any] = {}
+
+
+def single_potential(space: Any, i: int, index: int, w: np.ndarray) -> float:
+    """A potential of block i alone, in spaces that are among `SINGLES`."""
+    raise TypeError("potentials are computed by compiled functions, not by Python")
+
+
+@overload(single_potential, strict=False, jit_options=CHOSEN)
+def _choose_single(space, i, index, w):
+    return SINGLES[space.instance_class]
 
 
 def part(each: Any, index: int, amount: float) -> float:
@@ -132,6 +159,26 @@ def _score(parts):
         return parts(data, i, label, Gather(potentials))
 
     return helper(score)
+
+
+def known_score_of(operations: Any) -> Any:
+    """The same of a label that is known, for which not all potentials need to be there.
+
+    Where they are not `pulled`, those of the label are computed one by one.
+    """
+    return _known_score(operations.parts, operations.single is not None)
+
+
+@functools.cache
+def _known_score(parts, has_single):
+    ALONE = has_single
+
+    def known_score(space, data, i, w, potentials, pulled, label):
+        if ALONE and not pulled:
+            return parts(data, i, label, Alone(space, i, w))
+        return parts(data, i, label, Gather(potentials))
+
+    return helper(known_score)
 
 
 def adding_of(operations: Any) -> Any:
@@ -175,7 +222,25 @@ class ProductRoom(NamedTuple):
 
 def products_of(operations: Any) -> Any:
     """A function that fills row[q] = <phi(label), phi(labels[q])>."""
+    if operations.single is not None:
+        return _products_alone(operations.parts, operations.push, operations.n_all)
     return _products(operations.parts, operations.lift, operations.n_all)
+
+
+@functools.cache
+def _products_alone(parts, push, n_all):
+    def products(data, i, label, labels, room, row):
+        space, scratch, statistics, _lifted = room
+        size = n_all(space, i, statistics)
+        parts(data, i, label, Scatter(statistics, statistics, size, 0, 1.0))
+        push(space, i, statistics, size, 0.0, scratch)
+        for q in range(labels.shape[0]):
+            row[q] = parts(data, i, labels[q], Alone(space, i, scratch))
+        for j in range(scratch.shape[0]):
+            scratch[j] = 0.0
+        parts(data, i, label, Scatter(statistics, statistics, size, 0, -1.0))
+
+    return helper(products)
 
 
 @functools.cache

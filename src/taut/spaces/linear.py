@@ -71,6 +71,8 @@ class SpaceFunctions(NamedTuple):
     spill: Any = _no_tail  # (space, s, size, w, scale): a walk that adds a block's own `size`
     # statistics to s, and those of the tail to w
     rise: Any = _no_rise  # (space, i): what a prior multiplies the curvature of an exact step by
+    # (space, i, index, w): a potential of block i alone, where `pull` takes much longer; else None
+    single: Any = None
 
 
 class OneRow(NamedTuple):

@@ -12,7 +12,7 @@ from taut.spaces.scaling import Adding, Reading
 @functools.cache
 def through_scaling(functions: SpaceFunctions, allocates: bool) -> SpaceFunctions:
     """What compiled code does in a `ScaledSpace`: for vectors v and psi there."""
-    inside = SpaceFunctions(*(helper(function, allocates) for function in functions))
+    inside = SpaceFunctions(*(f and helper(f, allocates) for f in functions))
     own_pull, own_push, own_touch, own_spill = inside.pull, inside.push, inside.touch, inside.spill
 
     def pull(space, i, w, theta):

@@ -6,6 +6,7 @@ from taut.spaces.features import OwnFeatures, RowFeatures
 from taut.spaces.labels import part
 from taut.structures.bags import Bags
 from taut.structures.base import Blocks, CompiledStructure, Structure
+from taut.structures.boxes import Boxes
 from taut.structures.chain import Chain
 from taut.structures.check import check_structure
 from taut.structures.graph import Graph
@@ -26,6 +27,7 @@ from taut.structures.tree import Tree
 __all__ = [
     "Bags",
     "Blocks",
+    "Boxes",
     "Chain",
     "CompiledStructure",
     "CutGraph",

@@ -1,0 +1,531 @@
+"""Windows of feature pyramids: a potential for each, the score of a template laid upon it.
+
+w has the weights of all cells of all templates, a bias for each template, and piecewise linear
+functions, for each class, of where a window lies in the image and how large it is. The windows of
+an image are numbered template by template, level by level, row by row:
+
+    potential   bias + geometry + sum over the cells of the template of <weights, features>
+
+`pull` computes all of them: a product of the templates' cells with the cells of a level, and sums
+of its shifted rows. Planes that are known ask for single windows (`single`), which is much less
+work. Where an image is mirrored, its cells are not stored again: templates are mirrored instead.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from taut.compiled.jit import helper, kernel, specialise
+from taut.data.arrays import offsets_of, ranges
+from taut.spaces.features import Features
+from taut.spaces.labels import SINGLES
+from taut.spaces.linear import SpaceFunctions, through_weights
+from taut.spaces.scaling import act
+from taut.vision.pyramid import Pyramid
+from taut.vision.templates import Templates
+
+KNOTS = 6  # of each piecewise linear function
+MEASURES = 6  # left, top, right, bottom, size in the image, size in pixels
+_GEOMETRY = KNOTS * MEASURES
+_SMALLEST = 20.0  # pixels, the square root of an area where the last measure begins
+_OCTAVES = 4.0  # that it covers
+
+
+class _Levels(NamedTuple):
+    """Levels of all images, one after the other, those of image m from starts[m] on."""
+
+    starts: np.ndarray
+    shapes: np.ndarray
+    steps: np.ndarray
+    cells: np.ndarray  # where the cells of each level begin
+
+
+class WindowSpace(NamedTuple):
+    """What compiled code knows of the templates, the images and the blocks."""
+
+    cells: np.ndarray
+    unit: float
+    mirror: np.ndarray
+    margin: int
+    levels: _Levels
+    sizes: np.ndarray  # of images in pixels
+    heights: np.ndarray  # of templates, borders included
+    widths: np.ndarray
+    firsts: np.ndarray  # of each template among the cells of all
+    classes: np.ndarray
+    border: int
+    bias: float
+    geometry: float
+    windows: np.ndarray  # number of the first window of each template and level, image by image
+    image: np.ndarray  # of each block
+    mirrored: np.ndarray  # whether each block is a mirrored image
+    most: int  # windows of an image: where the room that `pull` works in begins
+    largest: int  # cells of a level
+
+
+@helper
+def _first_window(space, m, t, number):
+    """Number of the first window of a template and a level of image m."""
+    n_levels = space.levels.starts[m + 1] - space.levels.starts[m]
+    templates = space.heights.shape[0]
+    return space.windows[templates * space.levels.starts[m] + m + t * n_levels + number]
+
+
+@helper
+def count_windows(space, i):
+    """How many windows block i has."""
+    return _first_window(space, space.image[i], space.heights.shape[0], 0)
+
+
+@helper
+def _place(space, m, j):
+    """Template, level among those of all images, row and column of window j of image m."""
+    n_levels = space.levels.starts[m + 1] - space.levels.starts[m]
+    own = space.heights.shape[0] * space.levels.starts[m] + m
+    low, high = 0, space.heights.shape[0] * n_levels
+    while high - low > 1:
+        middle = (low + high) // 2
+        if space.windows[own + middle] <= j:
+            low = middle
+        else:
+            high = middle
+    t, level = low // n_levels, space.levels.starts[m] + low % n_levels
+    columns = space.levels.shapes[level, 1] - space.widths[t] + 1
+    k = j - space.windows[own + low]
+    return t, level, k // columns, k % columns
+
+
+@helper
+def _span(first, count, margin, border, step, size):
+    """Where a window begins and ends in one direction, within the image."""
+    begin = max((first - margin + border) * step, 0.0)
+    end = min((first - margin + count - border) * step, size)
+    return min(begin, size), max(end, 0.0)
+
+
+@helper
+def edges_of(space, i, j):
+    """Left, top, right and bottom edge of window j of block i, in the image as it is stored."""
+    m = space.image[i]
+    t, level, y, x = _place(space, m, j)
+    left, right = _span(
+        x, space.widths[t], space.margin, space.border, space.levels.steps[level, 0],
+        space.sizes[m, 0],
+    )  # fmt: skip
+    top, bottom = _span(
+        y, space.heights[t], space.margin, space.border, space.levels.steps[level, 1],
+        space.sizes[m, 1],
+    )  # fmt: skip
+    return left, top, right, bottom
+
+
+@helper
+def _knot(value):
+    """The knot below a value in [0, 1], and how far beyond it the value is."""
+    scaled = min(max(value, 0.0), 0.9999) * (KNOTS - 1)
+    knot = int(scaled)
+    return knot, scaled - knot
+
+
+@helper
+def _size_measures(area, width, height):
+    """The two measures of a box that depend on its area."""
+    root = math.sqrt(max(area, 1.0))
+    return root / math.sqrt(width * height), math.log2(root / _SMALLEST) / _OCTAVES
+
+
+@helper
+def _read(w, start, value):
+    """A piecewise linear function of a value, whose weights begin at `start`."""
+    knot, share = _knot(value)
+    return w[start + knot] * (1.0 - share) + w[start + knot + 1] * share
+
+
+@helper
+def _write(w, start, value, amount):
+    knot, share = _knot(value)
+    w[start + knot] += w.dtype.type(amount * (1.0 - share))
+    w[start + knot + 1] += w.dtype.type(amount * share)
+
+
+@helper
+def _measures(space, i, j):
+    """The six measures of window j, mirrored where block i is."""
+    m = space.image[i]
+    width, height = space.sizes[m, 0], space.sizes[m, 1]
+    left, top, right, bottom = edges_of(space, i, j)
+    large, pixels = _size_measures((right - left) * (bottom - top), width, height)
+    if space.mirrored[i]:
+        left, right = width - right, width - left
+    return left / width, top / height, right / width, bottom / height, large, pixels
+
+
+@helper
+def _tail(space, t):
+    """Where in w the bias of a template is, and where the functions of its class begin."""
+    cells = space.firsts[space.heights.shape[0]] * space.cells.shape[1]
+    return cells + t, cells + space.heights.shape[0] + _GEOMETRY * space.classes[t]
+
+
+@helper
+def _source(space, i, t, dy, dx):
+    """Which cell of a template lies upon row dy and column dx of a window."""
+    column = space.widths[t] - 1 - dx if space.mirrored[i] else dx
+    return space.firsts[t] + dy * space.widths[t] + column
+
+
+def _pull(space, i, w, theta):
+    m, channels, templates = space.image[i], space.cells.shape[1], space.heights.shape[0]
+    n_cells = space.firsts[templates]
+    unit = theta.dtype.type(space.unit)
+    at = space.most
+    weights = theta[at : at + n_cells * channels].reshape((n_cells, channels))
+    for t in range(templates):
+        for dy in range(space.heights[t]):
+            for dx in range(space.widths[t]):
+                k = space.firsts[t] + dy * space.widths[t] + dx
+                source = _source(space, i, t, dy, dx) * channels
+                for c in range(channels):
+                    q = space.mirror[c] if space.mirrored[i] else c
+                    weights[k, c] = unit * w[source + q]
+    at += n_cells * channels
+    values_at, sums_at = at, at + space.largest * channels
+    products_at = sums_at + space.largest
+    for level in range(space.levels.starts[m], space.levels.starts[m + 1]):
+        rows, columns = space.levels.shapes[level, 0], space.levels.shapes[level, 1]
+        n, first = rows * columns, space.levels.cells[level]
+        values = theta[values_at : values_at + n * channels].reshape((n, channels))
+        for r in range(n):
+            for c in range(channels):
+                values[r, c] = space.cells[first + r, c]
+        products = theta[products_at : products_at + n_cells * n].reshape((n_cells, n))
+        np.dot(weights, values.T, products)
+        for t in range(templates):
+            ny, nx = rows - space.heights[t] + 1, columns - space.widths[t] + 1
+            if ny <= 0 or nx <= 0:
+                continue
+            length = (ny - 1) * columns + nx
+            sums = theta[sums_at : sums_at + length]
+            sums[:] = w[_tail(space, t)[0]] * theta.dtype.type(space.bias)
+            for dy in range(space.heights[t]):
+                for dx in range(space.widths[t]):
+                    shift = dy * columns + dx
+                    _add(products[space.firsts[t] + dy * space.widths[t] + dx], shift, sums)
+            out = _first_window(space, m, t, level - space.levels.starts[m])
+            for y in range(ny):
+                for x in range(nx):
+                    theta[out + y * nx + x] = sums[y * columns + x]
+            _add_geometry(space, i, w, t, level, theta[out : out + ny * nx], sums)
+
+
+@helper
+def _add(row, shift, sums):
+    for p in range(sums.shape[0]):
+        sums[p] += row[shift + p]
+
+
+@helper
+def _add_geometry(space, i, w, t, level, out, room):
+    """Add the functions of place and size to the windows of a template and level.
+
+    Those of the edges are sums of one for rows and one for columns; `room` is for these.
+    """
+    m = space.image[i]
+    width, height = space.sizes[m, 0], space.sizes[m, 1]
+    nx = space.levels.shapes[level, 1] - space.widths[t] + 1
+    ny = space.levels.shapes[level, 0] - space.heights[t] + 1
+    start, g = _tail(space, t)[1], space.geometry
+    step_x, step_y = space.levels.steps[level, 0], space.levels.steps[level, 1]
+    full = (space.widths[t] - 2 * space.border) * step_x
+    full *= (space.heights[t] - 2 * space.border) * step_y
+    large, pixels = _size_measures(full, width, height)
+    usual = _read(w, start + 4 * KNOTS, large) + _read(w, start + 5 * KNOTS, pixels)
+    for x in range(nx):
+        left, right = _span(x, space.widths[t], space.margin, space.border, step_x, width)
+        if space.mirrored[i]:
+            left, right = width - right, width - left
+        room[x] = _read(w, start, left / width) + _read(w, start + 2 * KNOTS, right / width)
+    for y in range(ny):
+        top, bottom = _span(y, space.heights[t], space.margin, space.border, step_y, height)
+        value = _read(w, start + KNOTS, top / height)
+        value += _read(w, start + 3 * KNOTS, bottom / height)
+        for x in range(nx):
+            left, right = _span(x, space.widths[t], space.margin, space.border, step_x, width)
+            area, size = (right - left) * (bottom - top), usual
+            if area < 0.9999 * full:
+                large, pixels = _size_measures(area, width, height)
+                size = _read(w, start + 4 * KNOTS, large) + _read(w, start + 5 * KNOTS, pixels)
+            out[y * nx + x] += out.dtype.type(g * (value + room[x] + size))
+
+
+def _single(space, i, j, w):
+    """The potential of window j of block i alone."""
+    m, channels = space.image[i], space.cells.shape[1]
+    t, level, y, x = _place(space, m, j)
+    columns, first = space.levels.shapes[level, 1], space.levels.cells[level]
+    total = w.dtype.type(0.0)
+    for dy in range(space.heights[t]):
+        for dx in range(space.widths[t]):
+            source = _source(space, i, t, dy, dx) * channels
+            cell = first + (y + dy) * columns + x + dx
+            if space.mirrored[i]:
+                for c in range(channels):
+                    total += w[source + space.mirror[c]] * space.cells[cell, c]
+            else:
+                for c in range(channels):
+                    total += w[source + c] * space.cells[cell, c]
+    bias, start = _tail(space, t)
+    score = space.unit * total + space.bias * w[bias]
+    measures = _measures(space, i, j)
+    for q in range(MEASURES):
+        score += space.geometry * _read(w, start + q * KNOTS, measures[q])
+    return score
+
+
+SINGLES[WindowSpace] = _single
+
+
+@helper
+def _push_window(space, i, j, amount, w):
+    m, channels = space.image[i], space.cells.shape[1]
+    t, level, y, x = _place(space, m, j)
+    columns, first = space.levels.shapes[level, 1], space.levels.cells[level]
+    factor = w.dtype.type(amount * space.unit)
+    for dy in range(space.heights[t]):
+        for dx in range(space.widths[t]):
+            source = _source(space, i, t, dy, dx) * channels
+            cell = first + (y + dy) * columns + x + dx
+            if space.mirrored[i]:
+                for c in range(channels):
+                    w[source + space.mirror[c]] += factor * space.cells[cell, c]
+            else:
+                for c in range(channels):
+                    w[source + c] += factor * space.cells[cell, c]
+    bias, start = _tail(space, t)
+    w[bias] += w.dtype.type(amount * space.bias)
+    measures = _measures(space, i, j)
+    for q in range(MEASURES):
+        _write(w, start + q * KNOTS, measures[q], amount * space.geometry)
+
+
+def _push(space, i, s, size, least, w):
+    for j in range(count_windows(space, i)):
+        if abs(s[j]) > least:
+            _push_window(space, i, j, s[j], w)
+
+
+def _n_windows(space, i, s):
+    return count_windows(space, i)
+
+
+def _nothing(space, i):
+    pass
+
+
+def _no_square(space, i):
+    return 0.0
+
+
+def _touch(space, i, action):
+    act(action, 0, action.v.shape[0])
+
+
+@functools.cache
+def _functions() -> SpaceFunctions:
+    """What compiled code does with w."""
+    return SpaceFunctions(
+        _nothing, _pull, _push, through_weights(_pull, _push, allocates=True), _no_square,
+        _n_windows, _n_windows, _touch, single=_single,
+    )  # fmt: skip
+
+
+@kernel
+def _write_edges(space, i, out):
+    for j in range(out.shape[0]):
+        out[j, 0], out[j, 1], out[j, 2], out[j, 3] = edges_of(space, i, j)
+
+
+@kernel
+def _write_cells(space, i, windows, out):
+    """The cells that lie under the template of each window, mirrored where block i is."""
+    m, channels = space.image[i], space.cells.shape[1]
+    for k in range(windows.shape[0]):
+        t, level, y, x = _place(space, m, windows[k])
+        columns, first = space.levels.shapes[level, 1], space.levels.cells[level]
+        for dy in range(space.heights[t]):
+            for dx in range(space.widths[t]):
+                source = (_source(space, i, t, dy, dx) - space.firsts[t]) * channels
+                cell = first + (y + dy) * columns + x + dx
+                for c in range(channels):
+                    q = space.mirror[c] if space.mirrored[i] else c
+                    out[k, source + q] = space.unit * space.cells[cell, c]
+
+
+def _scoring(functions):
+    pull = functions.pull
+
+    def score(space, i, w, work):
+        pull(space, i, w, work)
+
+    return score
+
+
+class WindowFeatures(Features):
+    """Features of the windows of images.
+
+    Parameters
+    ----------
+    pyramids : sequence of Pyramid
+        One for each block. Those that share their cells, as an image and its mirror do, are kept
+        once.
+    templates : Templates
+    dtype : type, default=float32
+        Of w and of potentials while training.
+    """
+
+    def __init__(
+        self, pyramids: Sequence[Pyramid], templates: Templates, dtype: type = np.float32
+    ) -> None:
+        self.templates = templates
+        self.dtype = dtype
+        first = pyramids[0]
+        owners = {id(p.cells): p for p in pyramids}
+        numbers = {key: m for m, key in enumerate(owners)}
+        images = list(owners.values())
+        shapes = np.concatenate([p.shapes for p in images]).astype(np.int64)
+        heights = templates.rows + 2 * templates.border
+        widths = templates.columns + 2 * templates.border
+        cells = images[0].cells if len(images) == 1 else np.concatenate([p.cells for p in images])
+        levels = _Levels(
+            offsets_of([len(p.shapes) for p in images]),
+            shapes,
+            np.concatenate([p.steps for p in images]),
+            offsets_of(shapes.prod(axis=1)),
+        )
+        self._lay_out(
+            WindowSpace(
+                cells, float(first.unit), first.mirror.astype(np.int64), int(first.margin), levels,
+                np.array([p.size for p in images], dtype=np.float64),
+                heights, widths, offsets_of(heights * widths), templates.classes,
+                templates.border, float(templates.bias), float(templates.geometry),
+                _first_windows(levels, heights, widths),
+                np.array([numbers[id(p.cells)] for p in pyramids], dtype=np.int64),
+                np.array([p.mirrored for p in pyramids]), 0, 0,
+            )
+        )  # fmt: skip
+
+    def _lay_out(self, space: WindowSpace) -> None:
+        """Have these images and blocks."""
+        channels, n_cells = space.cells.shape[1], int(space.firsts[-1])
+        n_templates = len(space.heights)
+        counts = _window_counts(space)
+        largest = int(space.levels.shapes.prod(axis=1).max())
+        most = int(counts.max(initial=1))
+        self.window_counts = counts[space.image]
+        self._space = space._replace(most=most, largest=largest)
+        self.n_features = n_cells * channels + n_templates + _GEOMETRY * self.templates.n_classes
+        self.size = -(-self.n_features // 16) * 16
+        self.reads = self.size
+        room = n_cells * channels + largest * (channels + 1 + n_cells)
+        self.n_potentials = most + max(room, most)
+
+    def view(self, data):
+        """The space itself."""
+        return self._space
+
+    @property
+    def space(self) -> WindowSpace:
+        """What compiled code knows."""
+        return self._space
+
+    def functions(self, structure):
+        """Those of windows."""
+        return _functions()
+
+    def edges(self, i: int) -> np.ndarray:
+        """The box of each window of block i, in its image as it is stored, shape (n, 4)."""
+        out = np.empty((self.window_counts[i], 4))
+        _write_edges(self._space, i, out)
+        return out
+
+    def scores(self, i: int, w: np.ndarray, work: np.ndarray) -> np.ndarray:
+        """The potential of each window of block i, a view of `work`, which has room for them."""
+        specialise(_scoring, _functions(), True)(self._space, i, w, work)
+        return work[: self.window_counts[i]]
+
+    def templates_at(self, i: int) -> np.ndarray:
+        """The number of the template of each window of block i."""
+        space = self._space
+        m, n_templates = int(space.image[i]), len(space.heights)
+        first, last = space.levels.starts[m], space.levels.starts[m + 1]
+        begin = n_templates * first + m
+        ends = space.windows[begin : begin + n_templates * (last - first) + 1]
+        return np.repeat(np.repeat(np.arange(n_templates), last - first), np.diff(ends))
+
+    def cells_under(self, i: int, windows: np.ndarray) -> np.ndarray:
+        """The features under the template of some windows of one template, shape (n, n_cells)."""
+        space = self._space
+        t = int(self.templates_at(i)[windows[0]])
+        size = space.heights[t] * space.widths[t] * space.cells.shape[1]
+        out = np.empty((len(windows), size), dtype=np.float32)
+        _write_cells(space, i, windows, out)
+        return out
+
+    def lengths(self) -> np.ndarray:
+        """A bound on the length of the features of any window of each block."""
+        space = self._space
+        squares = np.einsum("rc,rc->r", space.cells, space.cells, dtype=np.float64)
+        starts = space.levels.cells[space.levels.starts[:-1]]
+        most = np.maximum.reduceat(squares, starts)
+        cells = int((space.heights * space.widths).max())
+        rest = space.bias**2 + MEASURES * space.geometry**2
+        return np.sqrt(cells * space.unit**2 * most + rest)[space.image]
+
+    def take(self, blocks):
+        """These blocks, with copies of their images alone."""
+        space, levels = self._space, self._space.levels
+        images, image = np.unique(space.image[blocks], return_inverse=True)
+        n_levels = np.diff(levels.starts)[images]
+        own = ranges(levels.starts[images], n_levels)
+        first, last = levels.cells[levels.starts[images]], levels.cells[levels.starts[images + 1]]
+        n_templates = len(space.heights)
+        starts = n_templates * levels.starts[images] + images
+        taken = copy.copy(self)
+        taken._lay_out(
+            space._replace(
+                cells=space.cells[ranges(first, last - first)],
+                levels=_Levels(
+                    offsets_of(n_levels), levels.shapes[own], levels.steps[own],
+                    offsets_of(levels.shapes[own].prod(axis=1)),
+                ),
+                sizes=space.sizes[images],
+                windows=space.windows[ranges(starts, n_templates * n_levels + 1)],
+                image=image.astype(np.int64),
+                mirrored=space.mirrored[blocks],
+            )
+        )  # fmt: skip
+        return taken
+
+
+def _first_windows(levels: _Levels, heights: np.ndarray, widths: np.ndarray) -> np.ndarray:
+    """The number of the first window of each template and level, image by image, and their end."""
+    found = []
+    for m in range(len(levels.starts) - 1):
+        shapes = levels.shapes[levels.starts[m] : levels.starts[m + 1]]
+        rows = np.maximum(shapes[None, :, 0] - heights[:, None] + 1, 0)
+        columns = np.maximum(shapes[None, :, 1] - widths[:, None] + 1, 0)
+        found.append(offsets_of((rows * columns).ravel()))
+    return np.concatenate(found)
+
+
+def _window_counts(space: WindowSpace) -> np.ndarray:
+    """How many windows each image has."""
+    starts = space.levels.starts
+    ends = len(space.heights) * starts[1:] + np.arange(len(starts) - 1)
+    return space.windows[ends]

@@ -1,0 +1,306 @@
+"""Boxes in images: windows of feature pyramids, as many in an image as there are objects."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from taut.compiled.jit import helper
+from taut.compiled.label_rows import is_among
+from taut.data.arrays import offsets_of, ranges
+from taut.errors import InvalidData
+from taut.spaces.labels import part
+from taut.spaces.windows import WindowFeatures, WindowSpace, edges_of
+from taut.structures.base import Blocks, CompiledStructure
+from taut.vision.boxes import Boxes as Truth
+from taut.vision.boxes import overlaps
+from taut.vision.templates import Templates
+
+NOWHERE = -1  # no window, and windows that belong to no group
+
+
+class BoxesData(NamedTuple):
+    """What the oracles read."""
+
+    offsets: np.ndarray
+    missing: np.ndarray  # the loss of no window in each group, all blocks one after the other
+    groups: np.ndarray  # of each window, image by image
+    losses: np.ndarray
+    starts: np.ndarray  # of each block's windows in these
+    counts: np.ndarray
+    truth: np.ndarray
+    suppression: float
+    room: int  # where in `work` what follows the potentials begins
+    space: WindowSpace
+
+
+class Boxes(CompiledStructure):
+    """Windows that hold objects, in images with any number of them.
+
+    The windows of an image are divided into groups: one for each object, of the windows of its
+    class that overlap it by `match` or more and no other object as much; and one for each class, of
+    all other windows, the false alarms. A label has at most one window of each group, and its score
+    is the sum of theirs. So the maximum over labels is exact: that of each group by itself. A joint
+    search for windows that do not overlap would have to be greedy, and would prove nothing.
+
+    The loss is a sum as well. With o the overlap (intersection over union) of a window and its
+    object, and o* that of the truth, the window of its class that overlaps it most:
+
+        a window of an object's group    (o* - o) / (1 - match)
+        no window for an object          1
+        a false alarm                    1 - o / match
+
+    Both sides meet at o = match. With match = 0 there are no false alarms where there are objects:
+    each window belongs to the object that it overlaps most, and costs o* - o. That is localisation,
+    1 - o but for what no window can reach; images without objects keep a group of false alarms, of
+    loss 1.
+
+    w has the cells of all templates, see `taut.spaces.windows`.
+
+    Parameters
+    ----------
+    templates : Templates
+    match : float, default=0.5
+        Overlap from which a window is the object's, in [0, 1).
+    suppression : float, default=0.5
+        Samples: windows that overlap a window of an earlier label by more are left out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taut import Problem, solve
+    >>> from taut.structures import Boxes
+    >>> from taut.vision.boxes import Boxes as Truth
+    >>> from taut.vision.pyramid import Pyramid
+    >>> from taut.vision.templates import Templates
+    >>> rng = np.random.default_rng(0)
+    >>> two = np.array([2])
+    >>> structure = Boxes(Templates(two, two, np.array([0]), border=0))
+    >>> X, y = [], []
+    >>> for column in (0, 3, 5):
+    ...     cells = rng.random((6, 8, 1), dtype=np.float32)
+    ...     cells[2:4, column : column + 2] += 1.0
+    ...     X.append(Pyramid(
+    ...         cells.reshape(-1, 1), np.array([[6, 8]]), np.array([[8.0, 8.0]]),
+    ...         np.array([64.0, 48.0]), 0, 1.0, np.array([0])))
+    ...     edges = np.array([[8.0 * column, 16.0, 8.0 * column + 16.0, 32.0]])
+    ...     y.append(Truth(edges, np.array([0]), np.array([False])))
+    >>> solve(Problem(structure, X, y, C=10.0), random_state=0).certificate.status.name
+    'CONVERGED'
+    """
+
+    allocates = True  # products of matrices
+    takes_examples = True
+
+    def __init__(self, templates: Templates, match: float = 0.5, suppression: float = 0.5) -> None:
+        if not 0.0 <= match < 1.0:
+            raise InvalidData(f"match = {match}: give an overlap from 0 up to, not with, 1")
+        if not 0.0 <= suppression <= 1.0:
+            raise InvalidData(f"suppression = {suppression}: give an overlap between 0 and 1")
+        self.templates = templates
+        self.match = match
+        self.suppression = suppression
+
+    def encode(self, X: Any, y: Any = None) -> Blocks:
+        """X is a list of `Pyramid`, y one of `vision.boxes.Boxes` whose classes are numbers."""
+        features = WindowFeatures(X, self.templates)
+        if y is None:
+            y = [_nothing()] * len(X)
+        if len(y) != len(X):
+            raise InvalidData(f"X has {len(X)} images and y boxes of {len(y)}: give one to each")
+        image, kept = features.space.image, {}
+        found = []
+        for i, truth in enumerate(y):
+            key = (int(image[i]), id(truth))
+            if key not in kept:
+                kept[key] = self._grouped(features, i, truth)
+            found.append(kept[key])
+        order = {key: k for k, key in enumerate(kept)}
+        keys = [order[int(image[i]), id(truth)] for i, truth in enumerate(y)]
+        groups = list(kept.values())
+        starts = offsets_of([len(g.losses) for g in groups])[:-1][keys]
+        data = BoxesData(
+            offsets_of([len(g.truth) for g in found]),
+            np.concatenate([g.missing for g in found]),
+            np.concatenate([g.groups for g in groups]),
+            np.concatenate([g.losses for g in groups]),
+            starts,
+            features.window_counts,
+            np.concatenate([g.truth for g in found]),
+            self.suppression,
+            features.n_potentials,
+            features.space,
+        )
+        return self._blocks(features, data)
+
+    def _blocks(self, features: WindowFeatures, data: BoxesData) -> Blocks:
+        size = features.n_potentials + features.space.most + int(np.diff(data.offsets).max())
+        return Blocks(data, features, data.offsets, data.truth, work_size=size)
+
+    def _grouped(self, features: WindowFeatures, i: int, truth: Truth) -> _Grouped:
+        """The groups of the windows of an image, and what they cost."""
+        edges, n_classes = features.edges(i), self.templates.n_classes
+        classes = self.templates.classes[features.templates_at(i)]
+        common = overlaps(edges, truth.edges)
+        common[classes[:, None] != truth.classes[None, :]] = 0.0
+        most, nearest = np.zeros(len(edges)), np.full(len(edges), NOWHERE)
+        if len(truth.edges):
+            most, nearest = common.max(axis=1), common.argmax(axis=1)
+        own = (most >= self.match) & (most > 0.0)
+        reached = [
+            np.flatnonzero(own & (nearest == j)) for j in np.flatnonzero(~truth.ignored).tolist()
+        ]
+        reached = [windows for windows in reached if len(windows)]
+        n_found = len(reached)
+        groups, losses = n_found + classes, np.ones(len(edges))
+        if self.match > 0.0:
+            losses = np.maximum(1.0 - most / self.match, 0.0)
+        elif not truth.ignored.all():
+            groups[:] = 0 if n_found else NOWHERE
+            losses[:] = most[reached[0]].max() if n_found else 0.0
+        groups[own] = NOWHERE  # of objects that are ignored
+        labels = np.full(n_found + n_classes, NOWHERE, dtype=np.int32)
+        for g, windows in enumerate(reached):
+            best = windows[most[windows].argmax()]
+            groups[windows], labels[g] = g, best
+            losses[windows] = (most[best] - most[windows]) / (1.0 - self.match)
+        missing = np.concatenate([np.ones(n_found), np.zeros(n_classes)])
+        return _Grouped(groups.astype(np.int16), losses.astype(np.float32), labels, missing)
+
+    def take(self, blocks, which):
+        """Images with their groups."""
+        data = blocks.data
+        features = blocks.features.take(which)
+        counts = data.counts[which]
+        own, image = np.unique(data.starts[which], return_inverse=True)
+        sizes = np.zeros(len(own), dtype=np.int64)
+        sizes[image] = counts
+        labels = ranges(data.offsets[which], np.diff(data.offsets)[which])
+        windows = ranges(own, sizes)
+        return self._blocks(
+            features,
+            data._replace(
+                offsets=offsets_of(np.diff(data.offsets)[which]),
+                missing=data.missing[labels],
+                groups=data.groups[windows],
+                losses=data.losses[windows],
+                starts=offsets_of(sizes)[:-1][image],
+                counts=counts,
+                truth=data.truth[labels],
+                room=features.n_potentials,
+                space=features.space,
+            ),
+        )
+
+    def lengths(self, blocks):
+        """As many windows as there are groups."""
+        return np.diff(blocks.offsets) * blocks.features.lengths()
+
+    def valid_labels(self, blocks, owner, labels):
+        """Windows of the groups that they stand for."""
+        data = blocks.data
+        sizes = np.diff(blocks.offsets)[owner]
+        block = np.repeat(owner, sizes)
+        group = ranges(np.zeros(len(sizes), dtype=np.int64), sizes)
+        inside = (labels >= 0) & (labels < data.counts[block])
+        place = data.starts[block] + np.where(inside, labels, 0)
+        valid = (labels == NOWHERE) | (inside & (data.groups[place] == group))
+        return np.logical_and.reduceat(valid, np.cumsum(sizes) - sizes)
+
+    def decode(self, labels, offsets):
+        """The numbers of the windows of each label; -1 where a group has none."""
+        return np.split(labels, offsets[1:-1])
+
+    @staticmethod
+    def argmax(data, i, work, loss_weight, label):
+        """The best window of each group, or none."""
+        return _best(data, i, work, loss_weight, label, 0, work)
+
+    @staticmethod
+    def loss(data, i, label):
+        """The sum over groups."""
+        total = 0.0
+        for g in range(label.shape[0]):
+            if label[g] == NOWHERE:
+                total += data.missing[data.offsets[i] + g]
+            else:
+                total += data.losses[data.starts[i] + label[g]]
+        return total
+
+    @staticmethod
+    def parts(data, i, label, each):
+        """The windows."""
+        total = 0.0
+        for g in range(label.shape[0]):
+            if label[g] != NOWHERE:
+                total += part(each, label[g], 1.0)
+        return total
+
+    @staticmethod
+    def sample(data, i, work, loss_weight, seed, found):
+        """Greedy non-maximum suppression of score + loss, in all groups at once."""
+        n = data.counts[i]
+        marks = work[data.room : data.room + n]
+        marks[:] = 0.0
+        _best(data, i, work, loss_weight, found[0], 0, marks)
+        count = 1
+        while count < found.shape[0]:
+            for g in range(found.shape[1]):
+                if found[count - 1, g] != NOWHERE:
+                    _suppress(data, i, found[count - 1, g], g, marks)
+            _best(data, i, work, loss_weight, found[count], n, marks)
+            if is_among(found, count, found[count]):
+                break
+            count += 1
+        return count
+
+
+class _Grouped(NamedTuple):
+    groups: np.ndarray
+    losses: np.ndarray
+    truth: np.ndarray
+    missing: np.ndarray
+
+
+def _nothing() -> Truth:
+    """No objects."""
+    return Truth(np.empty((0, 4)), np.empty(0, dtype=np.int64), np.empty(0, dtype=bool))
+
+
+@helper
+def _best(data, i, work, loss_weight, label, n_marks, marks):
+    """Write the best window of each group that is not marked, or none; return the summed values."""
+    size = label.shape[0]
+    values = work[work.shape[0] - size :]
+    for g in range(size):
+        label[g] = NOWHERE
+        values[g] = loss_weight * data.missing[data.offsets[i] + g]
+    first = data.starts[i]
+    for j in range(data.counts[i]):
+        g = data.groups[first + j]
+        if g != NOWHERE and (n_marks == 0 or marks[j] == 0.0):
+            value = work[j] + loss_weight * data.losses[first + j]
+            if value > values[g]:
+                values[g] = value
+                label[g] = j
+    total = 0.0
+    for g in range(size):
+        total += values[g]
+    return total
+
+
+@helper
+def _suppress(data, i, chosen, g, marks):
+    """Mark the windows of a group that overlap one of them."""
+    left, top, right, bottom = edges_of(data.space, i, chosen)
+    area = (right - left) * (bottom - top)
+    for j in range(marks.shape[0]):
+        if data.groups[data.starts[i] + j] == g and marks[j] == 0.0:
+            a, b, c, d = edges_of(data.space, i, j)
+            width, height = min(right, c) - max(left, a), min(bottom, d) - max(top, b)
+            if width > 0.0 and height > 0.0:
+                common = width * height
+                if common > data.suppression * (area + (c - a) * (d - b) - common):
+                    marks[j] = 1.0
+    marks[chosen] = 1.0
