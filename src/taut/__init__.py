@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from taut.certification.report import Certification, MachineBounds
     from taut.estimators import (
         BinarySVM,
+        BoxSVM,
         ChainSVM,
         GraphSVM,
         LatentMulticlassSVM,
@@ -41,6 +42,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "BinarySVM": "estimators",
+    "BoxSVM": "estimators",
     "Certificate": "result",
     "Certification": "certification.report",
     "ChainSVM": "estimators",
@@ -81,6 +83,7 @@ _HOME = {
 
 __all__ = [
     "BinarySVM",
+    "BoxSVM",
     "Certificate",
     "Certification",
     "ChainSVM",

@@ -8,6 +8,7 @@ from typing import Any
 from taut.errors import InvalidData, InvalidFile
 from taut.estimators import storage
 from taut.estimators.base import Estimator
+from taut.estimators.boxes import BoxSVM
 from taut.estimators.classification import BinarySVM, MulticlassSVM
 from taut.estimators.graphs import GraphSVM, TreeSVM
 from taut.estimators.latent import LatentStructuredSVM, LatentSVM
@@ -34,12 +35,14 @@ ESTIMATORS: dict[str, type[Estimator]] = {
         LatentStructuredSVM,
         LatentMulticlassSVM,
         OnlineSVM,
+        BoxSVM,
     )
 }
 
 __all__ = [
     "ESTIMATORS",
     "BinarySVM",
+    "BoxSVM",
     "ChainSVM",
     "GraphSVM",
     "LatentMulticlassSVM",

@@ -179,6 +179,13 @@ FITTED: dict[str, dict[str, Form]] = {
     "LatentSVM": _COLUMNS | _TWO | _LATENT,
     "LatentStructuredSVM": {"coef_": Weights(("joint features",))} | _LATENT,
     "LatentMulticlassSVM": _COLUMNS | _SCORES | _INTERCEPTS | _COSTS | _LATENT,
+    "BoxSVM": {
+        "coef_": Weights(("joint features",)),
+        "classes_": Labels(("classes",)),
+        "templates_": Weights(("templates", 3)),
+        "scales_": Weights(("scales",)),
+        "refinement_": Weights((4, "refined")),
+    },
     "OnlineSVM": _COLUMNS
     | {
         "coef_": Weights(("scores", "features")),
@@ -232,6 +239,7 @@ _OPTIONAL: dict[str, Form] = {
     "temperature_": Value(Real, 0.0),
     "latent_": Weights(("bags",)),
     "primal_": Value(Real, 0.0),
+    "probability_": Weights((2,)),
 }
 _WITH_KERNEL: dict[str, Form] = {
     "support_vectors_": Rows(("support", "features")),

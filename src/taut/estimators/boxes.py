@@ -1,0 +1,454 @@
+"""Objects in images: a detector from photographs with boxes."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import field
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from scipy.special import expit
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils.validation import check_is_fitted
+
+from taut.checks import check_flag, check_number
+from taut.data.weights import check_sample_weight
+from taut.errors import InvalidData
+from taut.estimators.base import estimator
+from taut.estimators.forms import LINEAR, form_of
+from taut.estimators.online import OnlineEstimator
+from taut.inference.box_refinement import fit_refinement, refined
+from taut.metrics import mean_average_precision, suppress
+from taut.metrics.matching import check as matched
+from taut.solvers import DualCoordinate
+from taut.spaces.windows import WindowFeatures
+from taut.structures import Boxes as BoxStructure
+from taut.vision.annotations import as_boxes
+from taut.vision.boxes import Boxes, Detections
+from taut.vision.extraction import extract
+from taut.vision.hog import HogPyramid
+from taut.vision.images import image_size, list_images, read_image, shrink
+from taut.vision.pyramid import Pyramid
+from taut.vision.templates import Templates, scales_of, templates_of
+
+_CANDIDATES = 2000  # windows that suppression looks at
+_OUTSIDE = 0.3  # of a template's side, which may lie outside the image
+_HIT = 0.5  # overlap with an object from which a detection is right, to `fit_probabilities`
+
+
+class Found(NamedTuple):
+    """Windows that were found in an image: their boxes, classes and scores, the best first."""
+
+    edges: np.ndarray
+    classes: np.ndarray  # numbers
+    scores: np.ndarray
+
+
+@estimator
+class BoxSVM(OnlineEstimator):
+    """A detector of objects, trained on photographs with boxes, on a CPU, in seconds to minutes.
+
+    Minimises P(w) = 1/2 |w|^2 + C sum_i weight_i max_y [loss(y_i, y) - <w, psi_i(y)>] over images
+    i, where a label y has at most one window for each object and one false alarm for each class,
+    see `taut.structures.Boxes`. The score of a window is that of a template of its class and shape
+    on gradients and colours, of functions of its place and size, and of a bias. The maximum is
+    over all windows, scales, shapes and classes, and exact; so is the certificate.
+
+    Parameters
+    ----------
+    {training}
+    aspects : int, default=3
+        Most shapes of templates for each class.
+    cells : int, default=64
+        About how many cells a template has, without its border.
+    cell : int, default=8
+        Side of a cell in pixels of the resized image.
+    border : int, default=1
+        Cells of context around a template.
+    scale_step : float, default=2 ** 0.25
+        Factor between two scales at which windows are looked for.
+    colour : bool, default=True
+        Whether the colour of cells counts, beside gradients.
+    match : float, default=0.5
+        Overlap (intersection over union) from which a window is that of an object.
+    suppression : float, default=0.4
+        Overlap from which, of two windows that are found, the one of lower score is dropped.
+    mirror : bool, default=True
+        Whether to learn from the mirrored images as well.
+    refine : bool, default=True
+        Whether boxes are moved to where a regression on their features says that objects end.
+    longest : int, default=640
+        Larger images are shrunk to this longest side; boxes are of the images as they are.
+    folder : path-like, optional
+        Where features are kept, and found again by the next fit. Training then reads them part by
+        part where the solver works so, such as "online_cache".
+
+    Attributes
+    ----------
+    coef_ : ndarray
+        All weights: cells of the templates, their biases, functions of place and size.
+    classes_ : ndarray of shape (n_classes,)
+    templates_ : ndarray of shape (n_templates, 3)
+        Rows and columns of cells, without the border, and the number of the class.
+    scales_ : ndarray
+        Factors by which images are resized.
+    refinement_ : ndarray
+        Coefficients of the regression on what lies under each template; zero where it did not help
+        in held-out images.
+    probability_ : ndarray of shape (2,)
+        What `fit_probabilities` has found.
+    {fitted}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taut import BoxSVM
+    >>> rng = np.random.default_rng(0)
+    >>> images, boxes = [], []
+    >>> for _ in range(12):
+    ...     image = rng.integers(90, 110, size=(64, 80, 3), dtype=np.uint8)
+    ...     x, y = rng.integers(4, 40, size=2)
+    ...     image[y : y + 20, x : x + 30] = 220
+    ...     images.append(image)
+    ...     boxes.append([("card", x, y, x + 30, y + 20)])
+    >>> model = BoxSVM(cells=16, random_state=0).fit(images[:9], boxes[:9])
+    >>> model.score(images[9:], boxes[9:])
+    1.0
+    >>> found = model.detect(images[9:10], top=1)[0]
+    >>> found.classes
+    array(['card'], dtype='<U4')
+    """
+
+    C: float = field(default=0.03, kw_only=False)
+    tol: float = 0.02
+    aspects: int = 3
+    cells: int = 64
+    cell: int = 8
+    border: int = 1
+    scale_step: float = 2.0**0.25
+    colour: bool = True
+    match: float = 0.5
+    suppression: float = 0.4
+    mirror: bool = True
+    refine: bool = True
+    longest: int = 640
+    folder: str | os.PathLike[str] | None = None
+
+    _parts_of = "examples"
+    _needs_y = True
+
+    # Learning
+
+    def fit(self, images: Any, boxes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from images with boxes.
+
+        Parameters
+        ----------
+        images : list, or path of a folder
+            Paths, arrays of shape (height, width, 3), or `Pyramid` objects with features of your
+            own. A folder stands for its images, sorted by name.
+        boxes : list
+            One item for each image, in any form that `taut.vision.annotations.as_boxes` takes, such
+            as a list of ``(class, left, top, right, bottom)``, which may be empty.
+        sample_weight : array-like, optional
+            Factors on the losses of images.
+        """
+        self._check()
+        photographs = _Photographs(images, self.longest)
+        truths = self._truths(photographs, boxes)
+        classes = self._classes(truths)
+        numbered = [_numbered(truth, classes) for truth in truths]
+        templates, scales = self._shapes(numbered)
+        weight = check_sample_weight(sample_weight, len(truths), unit="image")
+        pyramids = photographs.features(self._extractor(templates, scales), self, self.mirror)
+        copies = len(pyramids) // len(numbered)
+        numbered = [truth for truth in numbered for _ in range(copies)]
+        structure = self._structure(templates)
+        facts = {
+            "classes_": classes,
+            "templates_": np.column_stack([templates.rows, templates.columns, templates.classes]),
+            "scales_": scales,
+        }
+        fitted = self._train(structure, pyramids, numbered, np.repeat(weight, copies), None)
+        self._keep(fitted | facts)
+        self.refinement_ = self._refinement(pyramids, numbered, templates)
+        return self
+
+    def _check(self) -> None:
+        """Refuse parameters before any work is done."""
+        if form_of(self.kernel) is not LINEAR:
+            raise InvalidData(
+                f"kernel = {self.kernel!r}: templates are weights of cells; leave the kernel out, "
+                "or choose among windows by taut.structures.Candidates, which takes kernels"
+            )
+        for name in ("mirror", "refine", "colour"):
+            check_flag(name, getattr(self, name))
+        for name, least in (("aspects", 1), ("cells", 1), ("cell", 2), ("border", 0)):
+            value = getattr(self, name)
+            check_number(name, value)
+            if value < least or int(value) != value:
+                raise InvalidData(f"{name} = {value}: give a whole number from {least} on")
+        check_number("longest", self.longest)
+        check_number("scale_step", self.scale_step)
+        if not self.scale_step > 1.01:
+            raise InvalidData(f"scale_step = {self.scale_step}: give a factor of at least 1.01")
+
+    def _truths(self, photographs: _Photographs, boxes: Any) -> list[Boxes]:
+        """Boxes in the coordinates of the images that features are extracted from."""
+        self._need(boxes)
+        given = as_boxes(boxes, len(photographs))
+        return [
+            truth._replace(edges=truth.edges * photographs.factor(i))
+            for i, truth in enumerate(given)
+        ]
+
+    @staticmethod
+    def _classes(truths: Sequence[Boxes]) -> np.ndarray:
+        names = [truth.classes[~truth.ignored] for truth in truths]
+        names = [own for own in names if len(own)]
+        if not names:
+            raise InvalidData(
+                "no image has a box that is not ignored: give boxes of what is to be found"
+            )
+        return np.unique(np.concatenate(names))
+
+    def _shapes(self, truths: Sequence[Boxes]) -> tuple[Templates, np.ndarray]:
+        """The templates and scales that the boxes ask for."""
+        known = [~truth.ignored for truth in truths]
+        edges = np.concatenate([t.edges[own] for t, own in zip(truths, known, strict=True)])
+        classes = np.concatenate([t.classes[own] for t, own in zip(truths, known, strict=True)])
+        templates = templates_of(edges, classes, self.aspects, self.cells, self.border)
+        return templates, scales_of(edges, self.cells, self.cell, self.scale_step)
+
+    def _extractor(self, templates: Templates, scales: np.ndarray) -> HogPyramid:
+        side = int(max(templates.rows.max(), templates.columns.max()))
+        margin = math.ceil(_OUTSIDE * math.sqrt(self.cells)) + self.border
+        fewest = max(2, side + 2 * self.border - 2 * margin)
+        return HogPyramid(
+            cell=self.cell, scales=scales, margin=margin, colour=self.colour, fewest=min(fewest, 2)
+        )
+
+    def _structure(self, templates: Templates) -> BoxStructure:
+        return BoxStructure(templates, match=self.match)
+
+    def _refinement(
+        self, pyramids: Sequence[Pyramid], truths: list[Boxes], templates: Templates
+    ) -> np.ndarray:
+        features = WindowFeatures(list(pyramids), templates)
+        if not self.refine:
+            space = features.space
+            size = int(space.firsts[-1]) * space.cells.shape[1] + len(space.heights)
+            return np.zeros((4, size))
+        return fit_refinement(features, truths, features.pad(self.coef_.astype(np.float32)))
+
+    def _options(self) -> dict[str, Any]:
+        options = super()._options()
+        if options["solver"] is None:
+            options["solver"] = DualCoordinate(cached_passes=3)
+        return options
+
+    def _attributes(self, w: np.ndarray, coef_shape: Any) -> dict[str, np.ndarray]:
+        return {"coef_": w}
+
+    def _joint_weights(self) -> np.ndarray:
+        return self.coef_
+
+    _position_weights = _joint_weights
+
+    # Answers
+
+    def detect(
+        self,
+        images: Any,
+        top: int = 100,
+        threshold: float = 0.0,
+        suppression: float | None = None,
+    ) -> list[Detections]:
+        """Find objects in images.
+
+        Parameters
+        ----------
+        images
+            As for `fit`.
+        top : int, default=100
+            Most boxes of an image.
+        threshold : float, default=0.0
+            The lowest score. In training objects are asked to score above it, and false alarms
+            below it. ``-math.inf`` leaves out nothing.
+        suppression : float, optional
+            In place of that of the model.
+
+        Returns
+        -------
+        list of Detections
+            One for each image, the highest score first.
+        """
+        check_is_fitted(self)
+        limit = self.suppression if suppression is None else suppression
+        photographs = _Photographs(images, self.longest)
+        templates = self._templates()
+        extractor = self._extractor(templates, self.scales_)
+        w = None
+
+        def find(numbers: range) -> list[Detections]:
+            nonlocal w
+            room = np.empty(0, dtype=np.float32)
+            answers = []
+            for i in numbers:
+                pyramid = photographs.pyramid(i, extractor)
+                features = WindowFeatures([pyramid], templates)
+                if features.n_features != len(self.coef_):
+                    raise InvalidData(
+                        f"image {i} has features for {features.n_features} weights, and the model "
+                        f"has {len(self.coef_)}: give the features that fit saw"
+                    )
+                if w is None:
+                    w = features.pad(self.coef_.astype(np.float32))
+                if len(room) < features.n_potentials:
+                    room = np.empty(features.n_potentials, dtype=np.float32)
+                found = self._found(features, w, room, top, threshold, limit)
+                answers.append(
+                    Detections(
+                        found.edges / photographs.factor(i), self.classes_[found.classes],
+                        found.scores,
+                    )
+                )  # fmt: skip
+            return answers
+
+        n, jobs = len(photographs), self._threads()
+        ranges = [range(k * n // jobs, (k + 1) * n // jobs) for k in range(jobs)]
+        if jobs == 1:
+            return find(ranges[0])
+        with ThreadPoolExecutor(jobs, thread_name_prefix="taut") as threads:
+            return [answer for part in threads.map(find, ranges) for answer in part]
+
+    def _found(
+        self,
+        features: WindowFeatures,
+        w: np.ndarray,
+        room: np.ndarray,
+        top: int,
+        threshold: float,
+        suppression: float,
+    ) -> Found:
+        """The best windows of the only image, those that overlap better ones left out."""
+        scores = features.scores(0, w, room)
+        best = np.flatnonzero(scores >= threshold)
+        if len(best) > _CANDIDATES:
+            best = best[np.argpartition(-scores[best], _CANDIDATES)[:_CANDIDATES]]
+        classes = features.templates.classes[features.templates_at(0)[best]]
+        edges, values = features.edges(0)[best], scores[best].astype(np.float64)
+        kept = np.concatenate(
+            [
+                np.flatnonzero(own)[suppress(edges[own], values[own], suppression, top)]
+                for own in (classes == number for number in range(len(self.classes_)))
+            ]
+        )
+        kept = kept[np.argsort(-values[kept], kind="stable")[:top]]
+        edges = edges[kept]
+        if len(kept) and self.refinement_.any():
+            edges = refined(features, 0, best[kept], self.refinement_)
+        return Found(edges, classes[kept], values[kept])
+
+    def localise(self, images: Any) -> list[Detections]:
+        """The best box of each image, whatever its score."""
+        return self.detect(images, top=1, threshold=-math.inf)
+
+    def predict(self, images: Any) -> list[Detections]:
+        """What `detect` finds with its defaults."""
+        return self.detect(images)
+
+    def score(self, images: Any, boxes: Any = None, overlap: float = 0.5) -> float:
+        """Average precision at an overlap, the mean over classes."""
+        self._need(boxes)
+        truths = as_boxes(boxes, len(_Photographs(images, self.longest)))
+        return mean_average_precision(self.detect(images, threshold=-math.inf), truths, overlap)
+
+    def fit_probabilities(self, images: Any, boxes: Any) -> Self:
+        """Learn from held-out images how likely a detection of some score is right (Platt).
+
+        It is kept as `probability_` until the next fit, for `probabilities`.
+        """
+        truths = as_boxes(boxes, len(_Photographs(images, self.longest)))
+        found = matched(self.detect(images, threshold=-math.inf), truths).outcomes([_HIT])
+        counted = ~found.left_out[:, 0]
+        hits, scores = found.hits[counted, 0], found.scores[counted]
+        if hits.all() or not hits.any():
+            raise InvalidData(
+                f"{int(hits.sum())} of {len(hits)} detections are right: probabilities need some "
+                "that are and some that are not; give more held-out images"
+            )
+        model = LogisticRegression(C=1e6).fit(scores[:, None], hits)
+        self.probability_ = np.array([model.coef_[0, 0], model.intercept_[0]])
+        return self
+
+    def probabilities(self, detections: Sequence[Detections]) -> list[np.ndarray]:
+        """How likely each detection is right, after `fit_probabilities`."""
+        check_is_fitted(self, "probability_")
+        slope, offset = self.probability_
+        return [expit(slope * found.scores + offset) for found in detections]
+
+    def _templates(self) -> Templates:
+        rows, columns, classes = self.templates_.T
+        return Templates(rows, columns, classes, self.border)
+
+
+class _Photographs:
+    """Images as they are given, read one by one when they are asked for."""
+
+    def __init__(self, images: Any, longest: int) -> None:
+        if isinstance(images, str | os.PathLike):
+            images = list_images(images)
+        if isinstance(images, np.ndarray) and images.ndim == 3:
+            raise InvalidData("images is one image: give a list of images, [image]")
+        self.images = list(images)
+        if not self.images:
+            raise InvalidData("images is empty: give at least one image")
+        self.longest = longest
+        self._factors: dict[int, float] = {}
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, i: int) -> np.ndarray:
+        pixels = read_image(self.images[i], name=f"image {i}")
+        return shrink(pixels, _no_boxes(), self.longest)[0]
+
+    def factor(self, i: int) -> float:
+        """By what an image is shrunk."""
+        if isinstance(self.images[i], Pyramid):
+            return 1.0
+        if i not in self._factors:
+            size = image_size(self.images[i], name=f"image {i}")
+            self._factors[i] = min(1.0, self.longest / max(size))
+        return self._factors[i]
+
+    def pyramid(self, i: int, extractor: HogPyramid) -> Pyramid:
+        """The features of one image."""
+        given = self.images[i]
+        return given if isinstance(given, Pyramid) else extractor.extract(self[i])
+
+    def features(self, extractor: HogPyramid, model: Any, mirror: bool) -> Any:
+        """Those of all images, each followed by that of its mirror image: a list, or on disk."""
+        if isinstance(self.images[0], Pyramid):
+            pairs = [[p, p.mirror_image()] if mirror else [p] for p in self.images]
+            return [pyramid for pair in pairs for pyramid in pair]
+        images: Any = self
+        return extract(
+            images, extractor, model.folder, n_jobs=model._threads(), mirror=mirror,
+            verbose=model.verbose,
+        )  # fmt: skip
+
+
+def _no_boxes() -> Boxes:
+    return Boxes(np.empty((0, 4)), np.empty(0, dtype=str), np.empty(0, dtype=bool))
+
+
+def _numbered(truth: Boxes, classes: np.ndarray) -> Boxes:
+    """The same with numbers for classes; those that are only ignored are none of these."""
+    known = np.isin(truth.classes, classes)
+    numbers = np.where(known, np.searchsorted(classes, truth.classes), -1)
+    return truth._replace(classes=numbers.astype(np.int64))

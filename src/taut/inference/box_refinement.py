@@ -1,0 +1,181 @@
+"""Boxes nearer to objects than windows are: edges by ridge regression on what is under a window."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from taut.spaces.windows import WindowFeatures
+from taut.vision.boxes import Boxes, overlaps
+
+_NEAR = 0.5  # overlap of windows that a refinement is learned from
+_OF_EACH = 8  # windows of each object, those of highest score
+_FOLDS = 4
+_STRENGTHS = (1.0, 10.0, 100.0, 1000.0)
+
+
+def offsets_between(edges: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """What leads from each box to another: moves of its centre, and logarithms of its growth.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> box, wanted = np.array([[0.0, 0.0, 10.0, 10.0]]), np.array([[1.0, 0.0, 11.0, 20.0]])
+    >>> offsets_between(box, wanted).round(2)
+    array([[0.1 , 0.5 , 0.  , 0.69]])
+    >>> moved(box, offsets_between(box, wanted)).round(6)
+    array([[ 1.,  0., 11., 20.]])
+    """
+    size, new = edges[:, 2:] - edges[:, :2], wanted[:, 2:] - wanted[:, :2]
+    shift = (wanted[:, :2] + wanted[:, 2:] - edges[:, :2] - edges[:, 2:]) / (2.0 * size)
+    return np.hstack([shift, np.log(new / size)])
+
+
+def moved(edges: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """The boxes that offsets lead to; no side grows or shrinks by more than a factor of two."""
+    size = edges[:, 2:] - edges[:, :2]
+    centre = (edges[:, :2] + edges[:, 2:]) / 2.0 + np.clip(offsets[:, :2], -0.5, 0.5) * size
+    half = size * np.exp(np.clip(offsets[:, 2:], -np.log(2.0), np.log(2.0))) / 2.0
+    return np.hstack([centre - half, centre + half])
+
+
+def fit_refinement(features: WindowFeatures, truths: list[Boxes], w: np.ndarray) -> np.ndarray:
+    """Coefficients of the offsets, for the cells of all templates and a constant of each.
+
+    For each object the windows near to it that score highest at w. How strongly coefficients are
+    regularised is chosen by folds of the images, and no refinement is one of the choices: the
+    coefficients are then zero.
+
+    Parameters
+    ----------
+    features : WindowFeatures
+        Of the training images.
+    truths : list of Boxes
+        With numbers for classes.
+    w : ndarray
+        Weights of windows, padded.
+
+    Returns
+    -------
+    ndarray of shape (4, n_cells * n_channels + n_templates)
+    """
+    space = features.space
+    n_templates, channels = len(space.heights), space.cells.shape[1]
+    near = _near_windows(features, truths, w)
+    out = np.zeros((4, int(space.firsts[-1]) * channels + n_templates))
+    for t in range(n_templates):
+        rows = [found for found in near if found.template == t]
+        if rows:
+            own = slice(int(space.firsts[t]) * channels, int(space.firsts[t + 1]) * channels)
+            cells = np.concatenate([features.cells_under(row.block, row.windows) for row in rows])
+            image = np.concatenate([np.full(len(r.windows), space.image[r.block]) for r in rows])
+            boxes = np.concatenate([row.edges for row in rows])
+            wanted = np.concatenate([row.wanted for row in rows])
+            out[:, own], out[:, -n_templates + t] = _chosen(image, cells, boxes, wanted)
+    return out
+
+
+class _Near(NamedTuple):
+    """Windows of one template that are near to an object."""
+
+    block: int
+    template: int
+    windows: np.ndarray
+    edges: np.ndarray
+    wanted: np.ndarray
+
+
+def _near_windows(features: WindowFeatures, truths: list[Boxes], w: np.ndarray) -> list[_Near]:
+    """For each object those that score highest at w."""
+    space, found = features.space, []
+    work = np.empty(features.n_potentials, dtype=w.dtype)
+    for i, truth in enumerate(truths):
+        known = np.flatnonzero(~truth.ignored)
+        if not len(known):
+            continue
+        edges, wanted, templates = features.edges(i), truth.edges[known], features.templates_at(i)
+        scores = features.scores(i, w, work)
+        if space.mirrored[i]:
+            edges, wanted = (_mirrored(e, space.sizes[space.image[i], 0]) for e in (edges, wanted))
+        common = overlaps(edges, wanted)
+        common[features.templates.classes[templates][:, None] != truth.classes[known]] = 0.0
+        for j in range(len(known)):
+            near = np.flatnonzero(common[:, j] >= _NEAR)
+            near = near[np.argsort(-scores[near], kind="stable")[:_OF_EACH]]
+            for t in np.unique(templates[near]).tolist():
+                own = near[templates[near] == t]
+                target = np.broadcast_to(wanted[j], (len(own), 4))
+                found.append(_Near(i, t, own, edges[own], target))
+    return found
+
+
+def refined(
+    features: WindowFeatures, i: int, windows: np.ndarray, refinement: np.ndarray
+) -> np.ndarray:
+    """The boxes that windows of block i lead to, within the image."""
+    space, edges = features.space, features.edges(i)[windows]
+    templates, channels = features.templates_at(i)[windows], space.cells.shape[1]
+    n_templates = len(space.heights)
+    offsets = np.empty((len(windows), 4))
+    for t in np.unique(templates):
+        own = templates == t
+        cells = slice(int(space.firsts[t]) * channels, int(space.firsts[t + 1]) * channels)
+        offsets[own] = features.cells_under(i, windows[own]) @ refinement[:, cells].T
+        offsets[own] += refinement[:, -n_templates + t]
+    size = np.tile(space.sizes[space.image[i]], 2)
+    return np.clip(moved(edges, offsets), 0.0, size)
+
+
+def _mirrored(edges: np.ndarray, width: float) -> np.ndarray:
+    return np.column_stack([width - edges[:, 2], edges[:, 1], width - edges[:, 0], edges[:, 3]])
+
+
+def _chosen(
+    image: np.ndarray, cells: np.ndarray, boxes: np.ndarray, wanted: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients and constants of the strength that brings boxes nearest in held-out images."""
+    targets = offsets_between(boxes, wanted)
+    products = (cells @ cells.T).astype(np.float64)
+    images, numbers = np.unique(image, return_inverse=True)
+    fold = np.random.default_rng(0).permutation(len(images))[numbers] % _FOLDS
+    best, strength = float(_near(boxes, wanted).mean()), None
+    if len(images) >= 2 * _FOLDS:
+        gained = np.zeros(len(_STRENGTHS))
+        for held in range(_FOLDS):
+            kept, out = np.flatnonzero(fold != held), np.flatnonzero(fold == held)
+            fits = _ridges(products[np.ix_(kept, kept)], targets[kept], _STRENGTHS)
+            for s, (dual, constant) in enumerate(fits):
+                offsets = products[np.ix_(out, kept)] @ dual + constant
+                gained[s] += _near(moved(boxes[out], offsets), wanted[out]).sum() / len(boxes)
+        if gained.max() > best:
+            strength = _STRENGTHS[int(gained.argmax())]
+    if strength is None:
+        return np.zeros((4, cells.shape[1])), np.zeros(4)
+    ((dual, constant),) = _ridges(products, targets, (strength,))
+    return dual.T @ cells, constant
+
+
+def _near(boxes: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """The overlap of each box with its own."""
+    low, high = np.maximum(boxes[:, :2], wanted[:, :2]), np.minimum(boxes[:, 2:], wanted[:, 2:])
+    common = np.clip(high - low, 0.0, None).prod(axis=1)
+    both = [(edges[:, 2:] - edges[:, :2]).prod(axis=1) for edges in (boxes, wanted)]
+    return common / (both[0] + both[1] - common)
+
+
+def _ridges(
+    products: np.ndarray, targets: np.ndarray, strengths: tuple[float, ...]
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Coefficients of rows, which add up to 0, and constants, for each strength.
+
+    Rows are far longer than they are many, so all is done by their inner products.
+    """
+    mean, centre = products.mean(axis=0), targets.mean(axis=0)
+    values, vectors = np.linalg.eigh(products - mean - mean[:, None] + mean.mean())
+    along = vectors.T @ (targets - centre)
+    found = []
+    for strength in strengths:
+        dual = vectors @ (along / (np.maximum(values, 0.0) + strength)[:, None])
+        found.append((dual, centre - mean @ dual))
+    return found
