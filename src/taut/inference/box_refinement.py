@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from taut.data.arrays import offsets_of
 from taut.spaces.windows import WindowFeatures
 from taut.vision.boxes import Boxes, overlaps
 
@@ -40,7 +42,13 @@ def moved(edges: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     return np.hstack([centre - half, centre + half])
 
 
-def fit_refinement(features: WindowFeatures, truths: list[Boxes], w: np.ndarray) -> np.ndarray:
+def no_refinement(features: WindowFeatures) -> np.ndarray:
+    """Coefficients that leave boxes as they are, in the form of `fit_refinement`."""
+    space = features.space
+    return np.zeros((4, int(space.firsts[-1]) * space.cells.shape[1] + len(space.heights)))
+
+
+def fit_refinement(features: WindowFeatures, truths: Sequence[Boxes], w: np.ndarray) -> np.ndarray:
     """Coefficients of the offsets, for the cells of all templates and a constant of each.
 
     For each object the windows near to it that score highest at w. How strongly coefficients are
@@ -63,13 +71,16 @@ def fit_refinement(features: WindowFeatures, truths: list[Boxes], w: np.ndarray)
     space = features.space
     n_templates, channels = len(space.heights), space.cells.shape[1]
     near = _near_windows(features, truths, w)
-    out = np.zeros((4, int(space.firsts[-1]) * channels + n_templates))
+    out = no_refinement(features)
     for t in range(n_templates):
         rows = [found for found in near if found.template == t]
         if rows:
             own = slice(int(space.firsts[t]) * channels, int(space.firsts[t + 1]) * channels)
-            cells = np.concatenate([features.cells_under(row.block, row.windows) for row in rows])
-            image = np.concatenate([np.full(len(r.windows), space.image[r.block]) for r in rows])
+            ends = offsets_of([len(row.windows) for row in rows])
+            cells = np.empty((ends[-1], own.stop - own.start), dtype=np.float32)
+            for row, first, last in zip(rows, ends[:-1], ends[1:], strict=True):
+                features.cells_under(row.block, row.windows, cells[first:last])
+            image = np.repeat([space.image[row.block] for row in rows], np.diff(ends))
             boxes = np.concatenate([row.edges for row in rows])
             wanted = np.concatenate([row.wanted for row in rows])
             out[:, own], out[:, -n_templates + t] = _chosen(image, cells, boxes, wanted)
@@ -86,9 +97,9 @@ class _Near(NamedTuple):
     wanted: np.ndarray
 
 
-def _near_windows(features: WindowFeatures, truths: list[Boxes], w: np.ndarray) -> list[_Near]:
+def _near_windows(features: WindowFeatures, truths: Sequence[Boxes], w: np.ndarray) -> list[_Near]:
     """For each object those that score highest at w."""
-    space, found = features.space, []
+    found = []
     work = np.empty(features.n_potentials, dtype=w.dtype)
     for i, truth in enumerate(truths):
         known = np.flatnonzero(~truth.ignored)
@@ -96,8 +107,6 @@ def _near_windows(features: WindowFeatures, truths: list[Boxes], w: np.ndarray) 
             continue
         edges, wanted, templates = features.edges(i), truth.edges[known], features.templates_at(i)
         scores = features.scores(i, w, work)
-        if space.mirrored[i]:
-            edges, wanted = (_mirrored(e, space.sizes[space.image[i], 0]) for e in (edges, wanted))
         common = overlaps(edges, wanted)
         common[features.templates.classes[templates][:, None] != truth.classes[known]] = 0.0
         for j in range(len(known)):
@@ -121,14 +130,11 @@ def refined(
     for t in np.unique(templates):
         own = templates == t
         cells = slice(int(space.firsts[t]) * channels, int(space.firsts[t + 1]) * channels)
-        offsets[own] = features.cells_under(i, windows[own]) @ refinement[:, cells].T
-        offsets[own] += refinement[:, -n_templates + t]
+        under = np.empty((int(own.sum()), cells.stop - cells.start), dtype=np.float32)
+        features.cells_under(i, windows[own], under)
+        offsets[own] = under @ refinement[:, cells].T + refinement[:, -n_templates + t]
     size = np.tile(space.sizes[space.image[i]], 2)
     return np.clip(moved(edges, offsets), 0.0, size)
-
-
-def _mirrored(edges: np.ndarray, width: float) -> np.ndarray:
-    return np.column_stack([width - edges[:, 2], edges[:, 1], width - edges[:, 0], edges[:, 3]])
 
 
 def _chosen(
@@ -153,7 +159,7 @@ def _chosen(
     if strength is None:
         return np.zeros((4, cells.shape[1])), np.zeros(4)
     ((dual, constant),) = _ridges(products, targets, (strength,))
-    return dual.T @ cells, constant
+    return dual.T.astype(cells.dtype) @ cells, constant
 
 
 def _near(boxes: np.ndarray, wanted: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ from taut.spaces.labels import part
 from taut.structures.bags import Bags
 from taut.structures.base import Blocks, CompiledStructure, Structure
 from taut.structures.boxes import Boxes
+from taut.structures.candidates import Candidates
 from taut.structures.chain import Chain
 from taut.structures.check import check_structure
 from taut.structures.graph import Graph
@@ -23,11 +24,13 @@ from taut.structures.scalar import Scalar
 from taut.structures.similar_classes import SimilarClasses
 from taut.structures.slack_rescaled import SlackRescaled
 from taut.structures.tree import Tree
+from taut.structures.word_boxes import WordBoxes
 
 __all__ = [
     "Bags",
     "Blocks",
     "Boxes",
+    "Candidates",
     "Chain",
     "CompiledStructure",
     "CutGraph",
@@ -48,6 +51,7 @@ __all__ = [
     "SlackRescaled",
     "Structure",
     "Tree",
+    "WordBoxes",
     "check_structure",
     "cluster_tree",
     "load_cost",
