@@ -400,6 +400,19 @@ def ranges(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     return np.arange(ends[-1]) + np.repeat(starts - ends + sizes, sizes)
 
 
+def one_array(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """All rows of some arrays, without a copy where they lie one behind the other in memory."""
+    first, base = parts[0], parts[0].base
+    starts = [part.ctypes.data for part in parts]
+    ends = [part.ctypes.data + part.nbytes for part in parts]
+    of_one = base is not None and base.flags.c_contiguous and base.dtype == first.dtype
+    if not (of_one and starts[1:] == ends[:-1] and all(part.base is base for part in parts)):
+        return first if len(parts) == 1 else np.concatenate(parts)
+    begin = (starts[0] - base.ctypes.data) // first.itemsize
+    size = sum(part.size for part in parts)
+    return base.reshape(-1)[begin : begin + size].reshape(-1, *first.shape[1:])
+
+
 def show(value: Any) -> str:
     """A value as it is typed: numpy scalars without their wrapping."""
     return repr(value.item() if isinstance(value, np.generic) else value)

@@ -15,27 +15,32 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted
 
 from taut.checks import check_flag, check_number
+from taut.data.source import Source
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
 from taut.estimators.base import estimator
 from taut.estimators.forms import LINEAR, form_of
-from taut.estimators.online import OnlineEstimator
-from taut.inference.box_refinement import fit_refinement, refined
+from taut.estimators.online import OnlineEstimator, Plan
+from taut.inference.box_refinement import fit_refinement, no_refinement, refined
 from taut.metrics import mean_average_precision, suppress
 from taut.metrics.matching import check as matched
+from taut.problem import Problem
 from taut.solvers import DualCoordinate
 from taut.spaces.windows import WindowFeatures
+from taut.streamed import StreamedProblem
 from taut.structures import Boxes as BoxStructure
 from taut.vision.annotations import as_boxes
 from taut.vision.boxes import Boxes, Detections
 from taut.vision.extraction import extract
 from taut.vision.hog import HogPyramid
 from taut.vision.images import image_size, list_images, read_image, shrink
+from taut.vision.maps import MapShards
 from taut.vision.pyramid import Pyramid
 from taut.vision.templates import Templates, scales_of, templates_of
 
 _CANDIDATES = 2000  # windows that suppression looks at
 _OUTSIDE = 0.3  # of a template's side, which may lie outside the image
+_REFINED = 400  # images that boxes are refined by
 _HIT = 0.5  # overlap with an object from which a detection is right, to `fit_probabilities`
 
 
@@ -159,23 +164,73 @@ class BoxSVM(OnlineEstimator):
         self._check()
         photographs = _Photographs(images, self.longest)
         truths = self._truths(photographs, boxes)
-        classes = self._classes(truths)
-        numbered = [_numbered(truth, classes) for truth in truths]
-        templates, scales = self._shapes(numbered)
         weight = check_sample_weight(sample_weight, len(truths), unit="image")
-        pyramids = photographs.features(self._extractor(templates, scales), self, self.mirror)
-        copies = len(pyramids) // len(numbered)
-        numbered = [truth for truth in numbered for _ in range(copies)]
-        structure = self._structure(templates)
-        facts = {
-            "classes_": classes,
-            "templates_": np.column_stack([templates.rows, templates.columns, templates.classes]),
-            "scales_": scales,
-        }
-        fitted = self._train(structure, pyramids, numbered, np.repeat(weight, copies), None)
-        self._keep(fitted | facts)
-        self.refinement_ = self._refinement(pyramids, numbered, templates)
-        return self
+        frame = self._frame(truths, self._classes(truths))
+        pyramids = photographs.features(self._extractor(frame), self)
+        options = self._options()
+        problem = self._problem(frame, pyramids, truths, weight, options["solver"])
+        w, fitted = self._solve(problem, options)
+        refinement = self._refinement(frame, pyramids, truths, w)
+        facts = frame.facts() | {"refinement_": refinement}
+        return self._keep(fitted | facts | self._attributes(w, None))
+
+    def partial_fit(
+        self, images: Any, boxes: Any = None, classes: Any = None, sample_weight: Any = None
+    ) -> Self:
+        """Go on learning with more images, which need not be kept.
+
+        Templates and scales are those of the boxes of the first call, which has boxes of all
+        classes. Boxes are not refined. See `OnlineEstimator.partial_fit` for what else holds.
+
+        Parameters
+        ----------
+        images, boxes, sample_weight
+            As for `fit`.
+        classes : array-like, optional
+            All classes, at the first call; by default those of its boxes.
+        """
+        self._check()
+        photographs = _Photographs(images, self.longest)
+        truths = self._truths(photographs, boxes)
+        weight = check_sample_weight(sample_weight, len(truths), unit="image")
+        if not hasattr(self, "_online"):
+            names = self._classes(truths) if classes is None else np.unique(classes)
+            self._begun = self._frame(truths, names)
+        frame = self._begun
+        pyramids = list(photographs.features(self._extractor(frame), self))
+        copies = len(pyramids) // len(truths)
+        return super().partial_fit(
+            pyramids, _shown(frame, pyramids, truths), None, np.repeat(weight, copies)
+        )
+
+    def _plan(self, source: Source) -> Plan:
+        frame = self._begun
+        facts = frame.facts() | {"refinement_": np.zeros((4, 1))}
+        return Plan(self._structure(frame), lambda chunk: chunk, None, facts)
+
+    def _problem(
+        self,
+        frame: _Frame,
+        pyramids: Any,
+        truths: Sequence[Boxes],
+        weight: np.ndarray,
+        solver: Any,
+    ) -> Problem:
+        """The problem in memory, or of features that are read part by part."""
+        structure, jobs = self._structure(frame), self._threads()
+        if isinstance(pyramids, MapShards) and "chunks" in solver.takes:
+            if (weight != 1.0).any():
+                raise InvalidData(
+                    "sample_weight goes with features in memory: leave it out, or leave out folder"
+                )
+            source = pyramids.with_targets([frame.numbered(truth) for truth in truths])
+            return StreamedProblem(structure, source, self.C, jobs, self._regularizer(None))
+        pyramids = list(pyramids)
+        copies = len(pyramids) // len(truths)
+        return Problem(
+            structure, pyramids, _shown(frame, pyramids, truths), self.C,
+            np.repeat(weight, copies), jobs, self._regularizer(None),
+        )  # fmt: skip
 
     def _check(self) -> None:
         """Refuse parameters before any work is done."""
@@ -215,34 +270,44 @@ class BoxSVM(OnlineEstimator):
             )
         return np.unique(np.concatenate(names))
 
-    def _shapes(self, truths: Sequence[Boxes]) -> tuple[Templates, np.ndarray]:
+    def _frame(self, truths: Sequence[Boxes], classes: np.ndarray) -> _Frame:
         """The templates and scales that the boxes ask for."""
         known = [~truth.ignored for truth in truths]
         edges = np.concatenate([t.edges[own] for t, own in zip(truths, known, strict=True)])
-        classes = np.concatenate([t.classes[own] for t, own in zip(truths, known, strict=True)])
-        templates = templates_of(edges, classes, self.aspects, self.cells, self.border)
-        return templates, scales_of(edges, self.cells, self.cell, self.scale_step)
+        names = np.concatenate([t.classes[own] for t, own in zip(truths, known, strict=True)])
+        unknown = np.setdiff1d(names, classes)
+        missing = np.setdiff1d(classes, names)
+        if len(unknown) or len(missing):
+            raise InvalidData(
+                f"classes = {classes.tolist()}, and there are boxes of {np.unique(names).tolist()}:"
+                " templates need boxes of each class, and each box needs a class"
+            )
+        numbers = np.searchsorted(classes, names)
+        templates = templates_of(edges, numbers, self.aspects, self.cells, self.border)
+        scales = scales_of(edges, self.cells, self.cell, self.scale_step)
+        return _Frame(classes, templates, scales)
 
-    def _extractor(self, templates: Templates, scales: np.ndarray) -> HogPyramid:
-        side = int(max(templates.rows.max(), templates.columns.max()))
+    def _extractor(self, frame: _Frame) -> HogPyramid:
         margin = math.ceil(_OUTSIDE * math.sqrt(self.cells)) + self.border
-        fewest = max(2, side + 2 * self.border - 2 * margin)
         return HogPyramid(
-            cell=self.cell, scales=scales, margin=margin, colour=self.colour, fewest=min(fewest, 2)
+            cell=self.cell, scales=frame.scales, margin=margin, colour=self.colour, fewest=2
         )
 
-    def _structure(self, templates: Templates) -> BoxStructure:
-        return BoxStructure(templates, match=self.match)
+    def _structure(self, frame: _Frame) -> BoxStructure:
+        return BoxStructure(frame.templates, match=self.match)
 
     def _refinement(
-        self, pyramids: Sequence[Pyramid], truths: list[Boxes], templates: Templates
+        self, frame: _Frame, pyramids: Any, truths: Sequence[Boxes], w: np.ndarray
     ) -> np.ndarray:
-        features = WindowFeatures(list(pyramids), templates)
+        """What boxes are refined by, learned from some of the images if they are very many."""
+        copies = len(pyramids) // len(truths)
+        step = -(-len(truths) // _REFINED)
+        some = [pyramids[k] for i in range(0, len(truths), step) for k in _range(i, copies)]
+        features = WindowFeatures(some, frame.templates)
         if not self.refine:
-            space = features.space
-            size = int(space.firsts[-1]) * space.cells.shape[1] + len(space.heights)
-            return np.zeros((4, size))
-        return fit_refinement(features, truths, features.pad(self.coef_.astype(np.float32)))
+            return no_refinement(features)
+        shown = _shown(frame, some, truths[::step])
+        return fit_refinement(features, shown, features.pad(w.astype(np.float32)))
 
     def _options(self) -> dict[str, Any]:
         options = super()._options()
@@ -289,8 +354,9 @@ class BoxSVM(OnlineEstimator):
         check_is_fitted(self)
         limit = self.suppression if suppression is None else suppression
         photographs = _Photographs(images, self.longest)
-        templates = self._templates()
-        extractor = self._extractor(templates, self.scales_)
+        rows, columns, numbers = self.templates_.T
+        templates = Templates(rows, columns, numbers, self.border)
+        extractor = self._extractor(_Frame(self.classes_, templates, self.scales_))
         w = None
 
         def find(numbers: range) -> list[Detections]:
@@ -391,9 +457,42 @@ class BoxSVM(OnlineEstimator):
         slope, offset = self.probability_
         return [expit(slope * found.scores + offset) for found in detections]
 
-    def _templates(self) -> Templates:
-        rows, columns, classes = self.templates_.T
-        return Templates(rows, columns, classes, self.border)
+
+class _Frame(NamedTuple):
+    """What is known before training: classes, templates, and the scales of images."""
+
+    classes: np.ndarray
+    templates: Templates
+    scales: np.ndarray
+
+    def numbered(self, truth: Boxes) -> Boxes:
+        """The same with numbers for classes; those that are only ignored are none of these."""
+        known = np.isin(truth.classes, self.classes)
+        numbers = np.where(known, np.searchsorted(self.classes, truth.classes), -1)
+        return truth._replace(classes=numbers.astype(np.int64))
+
+    def facts(self) -> dict[str, np.ndarray]:
+        """The fitted attributes that it is."""
+        templates = self.templates
+        return {
+            "classes_": self.classes,
+            "templates_": np.column_stack([templates.rows, templates.columns, templates.classes]),
+            "scales_": self.scales,
+        }
+
+
+def _range(i: int, copies: int) -> range:
+    return range(i * copies, (i + 1) * copies)
+
+
+def _shown(frame: _Frame, pyramids: Sequence[Pyramid], truths: Sequence[Boxes]) -> list[Boxes]:
+    """The boxes of images and of their mirror images, with numbers for classes."""
+    copies = len(pyramids) // len(truths)
+    numbered = [frame.numbered(truth) for truth in truths for _ in range(copies)]
+    return [
+        truth.mirrored(p.size[0]) if p.mirrored else truth
+        for truth, p in zip(numbered, pyramids, strict=True)
+    ]
 
 
 class _Photographs:
@@ -431,24 +530,17 @@ class _Photographs:
         given = self.images[i]
         return given if isinstance(given, Pyramid) else extractor.extract(self[i])
 
-    def features(self, extractor: HogPyramid, model: Any, mirror: bool) -> Any:
+    def features(self, extractor: HogPyramid, model: BoxSVM) -> Any:
         """Those of all images, each followed by that of its mirror image: a list, or on disk."""
         if isinstance(self.images[0], Pyramid):
-            pairs = [[p, p.mirror_image()] if mirror else [p] for p in self.images]
+            pairs = [[p, p.mirror_image()] if model.mirror else [p] for p in self.images]
             return [pyramid for pair in pairs for pyramid in pair]
         images: Any = self
         return extract(
-            images, extractor, model.folder, n_jobs=model._threads(), mirror=mirror,
+            images, extractor, model.folder, n_jobs=model._threads(), mirror=model.mirror,
             verbose=model.verbose,
         )  # fmt: skip
 
 
 def _no_boxes() -> Boxes:
     return Boxes(np.empty((0, 4)), np.empty(0, dtype=str), np.empty(0, dtype=bool))
-
-
-def _numbered(truth: Boxes, classes: np.ndarray) -> Boxes:
-    """The same with numbers for classes; those that are only ignored are none of these."""
-    known = np.isin(truth.classes, classes)
-    numbers = np.where(known, np.searchsorted(classes, truth.classes), -1)
-    return truth._replace(classes=numbers.astype(np.int64))

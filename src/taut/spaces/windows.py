@@ -22,11 +22,12 @@ from typing import NamedTuple
 import numpy as np
 
 from taut.compiled.jit import helper, kernel, specialise
-from taut.data.arrays import offsets_of, ranges
+from taut.data.arrays import offsets_of, one_array, ranges
 from taut.spaces.features import Features
 from taut.spaces.labels import SINGLES
 from taut.spaces.linear import SpaceFunctions, through_weights
 from taut.spaces.scaling import act
+from taut.vision.boxes import mirrored_edges
 from taut.vision.pyramid import Pyramid
 from taut.vision.templates import Templates
 
@@ -401,7 +402,7 @@ class WindowFeatures(Features):
         shapes = np.concatenate([p.shapes for p in images]).astype(np.int64)
         heights = templates.rows + 2 * templates.border
         widths = templates.columns + 2 * templates.border
-        cells = images[0].cells if len(images) == 1 else np.concatenate([p.cells for p in images])
+        cells = one_array([p.cells for p in images])
         levels = _Levels(
             offsets_of([len(p.shapes) for p in images]),
             shapes,
@@ -449,7 +450,14 @@ class WindowFeatures(Features):
         return _functions()
 
     def edges(self, i: int) -> np.ndarray:
-        """The box of each window of block i, in its image as it is stored, shape (n, 4)."""
+        """The box of each window of block i, shape (n, 4)."""
+        space, edges = self._space, self.stored_edges(i)
+        if not space.mirrored[i]:
+            return edges
+        return mirrored_edges(edges, space.sizes[space.image[i], 0])
+
+    def stored_edges(self, i: int) -> np.ndarray:
+        """The same in the image whose cells are stored, where block i is its mirror image."""
         out = np.empty((self.window_counts[i], 4))
         _write_edges(self._space, i, out)
         return out
@@ -468,14 +476,9 @@ class WindowFeatures(Features):
         ends = space.windows[begin : begin + n_templates * (last - first) + 1]
         return np.repeat(np.repeat(np.arange(n_templates), last - first), np.diff(ends))
 
-    def cells_under(self, i: int, windows: np.ndarray) -> np.ndarray:
-        """The features under the template of some windows of one template, shape (n, n_cells)."""
-        space = self._space
-        t = int(self.templates_at(i)[windows[0]])
-        size = space.heights[t] * space.widths[t] * space.cells.shape[1]
-        out = np.empty((len(windows), size), dtype=np.float32)
-        _write_cells(space, i, windows, out)
-        return out
+    def cells_under(self, i: int, windows: np.ndarray, out: np.ndarray) -> None:
+        """Write the features under the template of some windows of one template, a row for each."""
+        _write_cells(self._space, i, windows, out)
 
     def lengths(self) -> np.ndarray:
         """A bound on the length of the features of any window of each block."""

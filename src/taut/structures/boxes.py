@@ -109,17 +109,22 @@ class Boxes(CompiledStructure):
             y = [_nothing()] * len(X)
         if len(y) != len(X):
             raise InvalidData(f"X has {len(X)} images and y boxes of {len(y)}: give one to each")
-        image, kept = features.space.image, {}
-        found = []
+        space = features.space
+        kept: dict[tuple, _Grouped] = {}
+        keys = []
         for i, truth in enumerate(y):
-            key = (int(image[i]), id(truth))
+            m = int(space.image[i])
+            stored = truth.mirrored(space.sizes[m, 0]) if space.mirrored[i] else truth
+            # An image and its mirror image have the same groups.
+            edges, classes, ignored = stored
+            key = (m, np.round(edges, 6).tobytes(), classes.tobytes(), ignored.tobytes())
             if key not in kept:
-                kept[key] = self._grouped(features, i, truth)
-            found.append(kept[key])
+                kept[key] = self._grouped(features, i, stored)
+            keys.append(key)
+        found = [kept[key] for key in keys]
         order = {key: k for k, key in enumerate(kept)}
-        keys = [order[int(image[i]), id(truth)] for i, truth in enumerate(y)]
         groups = list(kept.values())
-        starts = offsets_of([len(g.losses) for g in groups])[:-1][keys]
+        starts = offsets_of([len(g.losses) for g in groups])[[order[key] for key in keys]]
         data = BoxesData(
             offsets_of([len(g.truth) for g in found]),
             np.concatenate([g.missing for g in found]),
@@ -140,7 +145,7 @@ class Boxes(CompiledStructure):
 
     def _grouped(self, features: WindowFeatures, i: int, truth: Truth) -> _Grouped:
         """The groups of the windows of an image, and what they cost."""
-        edges, n_classes = features.edges(i), self.templates.n_classes
+        edges, n_classes = features.stored_edges(i), self.templates.n_classes
         classes = self.templates.classes[features.templates_at(i)]
         common = overlaps(edges, truth.edges)
         common[classes[:, None] != truth.classes[None, :]] = 0.0

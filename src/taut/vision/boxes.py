@@ -18,6 +18,10 @@ class Boxes(NamedTuple):
     classes: np.ndarray  # (n,), text
     ignored: np.ndarray  # (n,), bool: neither to be found nor to be missed, such as crowds
 
+    def mirrored(self, width: float) -> Boxes:
+        """The same objects in the mirror image of an image of a width."""
+        return self._replace(edges=mirrored_edges(self.edges, width))
+
 
 class Detections(NamedTuple):
     """What a detector found in one image, the highest score first."""
@@ -25,6 +29,12 @@ class Detections(NamedTuple):
     edges: np.ndarray  # (n, 4), float64
     classes: np.ndarray  # (n,)
     scores: np.ndarray  # (n,), float64
+
+
+def mirrored_edges(edges: np.ndarray, width: float) -> np.ndarray:
+    """Boxes where left is right."""
+    left, top, right, bottom = edges.T
+    return np.stack([width - right, top, width - left, bottom], axis=1)
 
 
 def areas(edges: np.ndarray) -> np.ndarray:

@@ -120,6 +120,7 @@ def extract(
                 names.append(name)
             line(Extracted(numbers.stop, len(images), time.perf_counter() - began))
     if cache is None:
+        found = _in_one_array(found)
         return [each for pyramid in found for each in _with_mirror(pyramid, mirror)]
     sizes = np.minimum(_PER_FILE, len(images) - np.arange(0, len(images), _PER_FILE))
     write_index(cache, names, sizes)
@@ -166,6 +167,13 @@ def _describe(number: int, image: np.ndarray, features: Features) -> Pyramid:
             "Pyramid, such as pyramid_of makes of arrays"
         )
     return pyramid
+
+
+def _in_one_array(found: list[Pyramid]) -> list[Pyramid]:
+    """The same with all cells in one array, which training then need not copy."""
+    cells = np.concatenate([pyramid.cells for pyramid in found])
+    ends = np.cumsum([len(pyramid.cells) for pyramid in found])[:-1]
+    return [p._replace(cells=own) for p, own in zip(found, np.split(cells, ends), strict=True)]
 
 
 def _with_mirror(pyramid: Pyramid, mirror: bool) -> Iterator[Pyramid]:

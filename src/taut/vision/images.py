@@ -202,10 +202,7 @@ def mirrored(image: np.ndarray, boxes: Boxes) -> tuple[np.ndarray, Boxes]:
     >>> mirrored(np.zeros((200, 320, 3), dtype=np.uint8), boxes)[1].edges
     array([[290.,  20., 310.,  40.]])
     """
-    left, top, right, bottom = boxes.edges.T
-    width = image.shape[1]
-    edges = np.stack([width - right, top, width - left, bottom], axis=1)
-    return np.ascontiguousarray(image[:, ::-1]), boxes._replace(edges=edges)
+    return np.ascontiguousarray(image[:, ::-1]), boxes.mirrored(image.shape[1])
 
 
 def boxes_of_mask(mask: Any, class_name: str = "object", *, above: float = 127) -> Boxes:

@@ -262,7 +262,7 @@ class MapShards(Source):
         y = None if self.y is None else self.y[first:end]
         if self.mirror:
             if y is not None:
-                y = [each for truth, p in zip(y, X) for each in (truth, _mirrored(truth, p.size))]
+                y = [each for truth, p in zip(y, X) for each in (truth, truth.mirrored(p.size[0]))]
             X = [each for pyramid in X for each in (pyramid, pyramid.mirror_image())]
         return Chunk(number, first * (1 + self.mirror), X, y=y)
 
@@ -275,11 +275,6 @@ def _check_targets(y: Sequence[Any], n_images: int) -> list[Boxes]:
         if not isinstance(truth, Boxes):
             raise InvalidData(f"y[{number}] is of type {type(truth).__name__}; give Boxes")
     return targets
-
-
-def _mirrored(truth: Boxes, size: np.ndarray) -> Boxes:
-    left, top, right, bottom = truth.edges.T
-    return truth._replace(edges=np.stack([size[0] - right, top, size[0] - left, bottom], axis=1))
 
 
 class _Small(NamedTuple):
