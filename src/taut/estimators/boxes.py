@@ -31,12 +31,10 @@ from taut.streamed import StreamedProblem
 from taut.structures import Boxes as BoxStructure
 from taut.vision.annotations import as_boxes
 from taut.vision.boxes import Boxes, Detections
-from taut.vision.extraction import extract
 from taut.vision.hog import HogPyramid
-from taut.vision.images import image_size, list_images, read_image, shrink
 from taut.vision.maps import MapShards
-from taut.vision.pyramid import Pyramid
-from taut.vision.templates import Templates, scales_of, templates_of
+from taut.vision.photographs import Photographs
+from taut.vision.templates import Frame, Templates, scales_of, shown_boxes, templates_of
 
 _CANDIDATES = 2000  # windows that suppression looks at
 _OUTSIDE = 0.3  # of a template's side, which may lie outside the image
@@ -162,12 +160,13 @@ class BoxSVM(OnlineEstimator):
             Factors on the losses of images.
         """
         self._check()
-        photographs = _Photographs(images, self.longest)
+        photographs = Photographs(images, self.longest)
         truths = self._truths(photographs, boxes)
         weight = check_sample_weight(sample_weight, len(truths), unit="image")
         frame = self._frame(truths, self._classes(truths))
-        pyramids = photographs.features(self._extractor(frame), self)
+        pyramids = self._features(photographs, frame)
         options = self._options()
+        options["solver"] = options["solver"] or DualCoordinate(cached_passes=3)
         problem = self._problem(frame, pyramids, truths, weight, options["solver"])
         w, fitted = self._solve(problem, options)
         refinement = self._refinement(frame, pyramids, truths, w)
@@ -190,17 +189,17 @@ class BoxSVM(OnlineEstimator):
             All classes, at the first call; by default those of its boxes.
         """
         self._check()
-        photographs = _Photographs(images, self.longest)
+        photographs = Photographs(images, self.longest)
         truths = self._truths(photographs, boxes)
         weight = check_sample_weight(sample_weight, len(truths), unit="image")
         if not hasattr(self, "_online"):
             names = self._classes(truths) if classes is None else np.unique(classes)
             self._begun = self._frame(truths, names)
         frame = self._begun
-        pyramids = list(photographs.features(self._extractor(frame), self))
+        pyramids = list(self._features(photographs, frame))
         copies = len(pyramids) // len(truths)
         return super().partial_fit(
-            pyramids, _shown(frame, pyramids, truths), None, np.repeat(weight, copies)
+            pyramids, shown_boxes(frame, pyramids, truths), None, np.repeat(weight, copies)
         )
 
     def _plan(self, source: Source) -> Plan:
@@ -210,7 +209,7 @@ class BoxSVM(OnlineEstimator):
 
     def _problem(
         self,
-        frame: _Frame,
+        frame: Frame,
         pyramids: Any,
         truths: Sequence[Boxes],
         weight: np.ndarray,
@@ -228,7 +227,7 @@ class BoxSVM(OnlineEstimator):
         pyramids = list(pyramids)
         copies = len(pyramids) // len(truths)
         return Problem(
-            structure, pyramids, _shown(frame, pyramids, truths), self.C,
+            structure, pyramids, shown_boxes(frame, pyramids, truths), self.C,
             np.repeat(weight, copies), jobs, self._regularizer(None),
         )  # fmt: skip
 
@@ -251,7 +250,7 @@ class BoxSVM(OnlineEstimator):
         if not self.scale_step > 1.01:
             raise InvalidData(f"scale_step = {self.scale_step}: give a factor of at least 1.01")
 
-    def _truths(self, photographs: _Photographs, boxes: Any) -> list[Boxes]:
+    def _truths(self, photographs: Photographs, boxes: Any) -> list[Boxes]:
         """Boxes in the coordinates of the images that features are extracted from."""
         self._need(boxes)
         given = as_boxes(boxes, len(photographs))
@@ -270,7 +269,7 @@ class BoxSVM(OnlineEstimator):
             )
         return np.unique(np.concatenate(names))
 
-    def _frame(self, truths: Sequence[Boxes], classes: np.ndarray) -> _Frame:
+    def _frame(self, truths: Sequence[Boxes], classes: np.ndarray) -> Frame:
         """The templates and scales that the boxes ask for."""
         known = [~truth.ignored for truth in truths]
         edges = np.concatenate([t.edges[own] for t, own in zip(truths, known, strict=True)])
@@ -285,35 +284,35 @@ class BoxSVM(OnlineEstimator):
         numbers = np.searchsorted(classes, names)
         templates = templates_of(edges, numbers, self.aspects, self.cells, self.border)
         scales = scales_of(edges, self.cells, self.cell, self.scale_step)
-        return _Frame(classes, templates, scales)
+        return Frame(classes, templates, scales)
 
-    def _extractor(self, frame: _Frame) -> HogPyramid:
+    def _extractor(self, frame: Frame) -> HogPyramid:
         margin = math.ceil(_OUTSIDE * math.sqrt(self.cells)) + self.border
         return HogPyramid(
             cell=self.cell, scales=frame.scales, margin=margin, colour=self.colour, fewest=2
         )
 
-    def _structure(self, frame: _Frame) -> BoxStructure:
+    def _features(self, photographs: Photographs, frame: Frame) -> Any:
+        return photographs.features(
+            self._extractor(frame), self.folder, self.mirror, self._threads(), self.verbose
+        )
+
+    def _structure(self, frame: Frame) -> BoxStructure:
         return BoxStructure(frame.templates, match=self.match)
 
     def _refinement(
-        self, frame: _Frame, pyramids: Any, truths: Sequence[Boxes], w: np.ndarray
+        self, frame: Frame, pyramids: Any, truths: Sequence[Boxes], w: np.ndarray
     ) -> np.ndarray:
         """What boxes are refined by, learned from some of the images if they are very many."""
         copies = len(pyramids) // len(truths)
         step = -(-len(truths) // _REFINED)
-        some = [pyramids[k] for i in range(0, len(truths), step) for k in _range(i, copies)]
+        numbers = np.arange(len(truths) * copies).reshape(len(truths), copies)[::step]
+        some = [pyramids[k] for k in numbers.ravel().tolist()]
         features = WindowFeatures(some, frame.templates)
         if not self.refine:
             return no_refinement(features)
-        shown = _shown(frame, some, truths[::step])
+        shown = shown_boxes(frame, some, truths[::step])
         return fit_refinement(features, shown, features.pad(w.astype(np.float32)))
-
-    def _options(self) -> dict[str, Any]:
-        options = super()._options()
-        if options["solver"] is None:
-            options["solver"] = DualCoordinate(cached_passes=3)
-        return options
 
     def _attributes(self, w: np.ndarray, coef_shape: Any) -> dict[str, np.ndarray]:
         return {"coef_": w}
@@ -353,10 +352,10 @@ class BoxSVM(OnlineEstimator):
         """
         check_is_fitted(self)
         limit = self.suppression if suppression is None else suppression
-        photographs = _Photographs(images, self.longest)
+        photographs = Photographs(images, self.longest)
         rows, columns, numbers = self.templates_.T
         templates = Templates(rows, columns, numbers, self.border)
-        extractor = self._extractor(_Frame(self.classes_, templates, self.scales_))
+        extractor = self._extractor(Frame(self.classes_, templates, self.scales_))
         w = None
 
         def find(numbers: range) -> list[Detections]:
@@ -430,7 +429,7 @@ class BoxSVM(OnlineEstimator):
     def score(self, images: Any, boxes: Any = None, overlap: float = 0.5) -> float:
         """Average precision at an overlap, the mean over classes."""
         self._need(boxes)
-        truths = as_boxes(boxes, len(_Photographs(images, self.longest)))
+        truths = as_boxes(boxes, len(Photographs(images, self.longest)))
         return mean_average_precision(self.detect(images, threshold=-math.inf), truths, overlap)
 
     def fit_probabilities(self, images: Any, boxes: Any) -> Self:
@@ -438,7 +437,7 @@ class BoxSVM(OnlineEstimator):
 
         It is kept as `probability_` until the next fit, for `probabilities`.
         """
-        truths = as_boxes(boxes, len(_Photographs(images, self.longest)))
+        truths = as_boxes(boxes, len(Photographs(images, self.longest)))
         found = matched(self.detect(images, threshold=-math.inf), truths).outcomes([_HIT])
         counted = ~found.left_out[:, 0]
         hits, scores = found.hits[counted, 0], found.scores[counted]
@@ -456,91 +455,3 @@ class BoxSVM(OnlineEstimator):
         check_is_fitted(self, "probability_")
         slope, offset = self.probability_
         return [expit(slope * found.scores + offset) for found in detections]
-
-
-class _Frame(NamedTuple):
-    """What is known before training: classes, templates, and the scales of images."""
-
-    classes: np.ndarray
-    templates: Templates
-    scales: np.ndarray
-
-    def numbered(self, truth: Boxes) -> Boxes:
-        """The same with numbers for classes; those that are only ignored are none of these."""
-        known = np.isin(truth.classes, self.classes)
-        numbers = np.where(known, np.searchsorted(self.classes, truth.classes), -1)
-        return truth._replace(classes=numbers.astype(np.int64))
-
-    def facts(self) -> dict[str, np.ndarray]:
-        """The fitted attributes that it is."""
-        templates = self.templates
-        return {
-            "classes_": self.classes,
-            "templates_": np.column_stack([templates.rows, templates.columns, templates.classes]),
-            "scales_": self.scales,
-        }
-
-
-def _range(i: int, copies: int) -> range:
-    return range(i * copies, (i + 1) * copies)
-
-
-def _shown(frame: _Frame, pyramids: Sequence[Pyramid], truths: Sequence[Boxes]) -> list[Boxes]:
-    """The boxes of images and of their mirror images, with numbers for classes."""
-    copies = len(pyramids) // len(truths)
-    numbered = [frame.numbered(truth) for truth in truths for _ in range(copies)]
-    return [
-        truth.mirrored(p.size[0]) if p.mirrored else truth
-        for truth, p in zip(numbered, pyramids, strict=True)
-    ]
-
-
-class _Photographs:
-    """Images as they are given, read one by one when they are asked for."""
-
-    def __init__(self, images: Any, longest: int) -> None:
-        if isinstance(images, str | os.PathLike):
-            images = list_images(images)
-        if isinstance(images, np.ndarray) and images.ndim == 3:
-            raise InvalidData("images is one image: give a list of images, [image]")
-        self.images = list(images)
-        if not self.images:
-            raise InvalidData("images is empty: give at least one image")
-        self.longest = longest
-        self._factors: dict[int, float] = {}
-
-    def __len__(self) -> int:
-        return len(self.images)
-
-    def __getitem__(self, i: int) -> np.ndarray:
-        pixels = read_image(self.images[i], name=f"image {i}")
-        return shrink(pixels, _no_boxes(), self.longest)[0]
-
-    def factor(self, i: int) -> float:
-        """By what an image is shrunk."""
-        if isinstance(self.images[i], Pyramid):
-            return 1.0
-        if i not in self._factors:
-            size = image_size(self.images[i], name=f"image {i}")
-            self._factors[i] = min(1.0, self.longest / max(size))
-        return self._factors[i]
-
-    def pyramid(self, i: int, extractor: HogPyramid) -> Pyramid:
-        """The features of one image."""
-        given = self.images[i]
-        return given if isinstance(given, Pyramid) else extractor.extract(self[i])
-
-    def features(self, extractor: HogPyramid, model: BoxSVM) -> Any:
-        """Those of all images, each followed by that of its mirror image: a list, or on disk."""
-        if isinstance(self.images[0], Pyramid):
-            pairs = [[p, p.mirror_image()] if model.mirror else [p] for p in self.images]
-            return [pyramid for pair in pairs for pyramid in pair]
-        images: Any = self
-        return extract(
-            images, extractor, model.folder, n_jobs=model._threads(), mirror=model.mirror,
-            verbose=model.verbose,
-        )  # fmt: skip
-
-
-def _no_boxes() -> Boxes:
-    return Boxes(np.empty((0, 4)), np.empty(0, dtype=str), np.empty(0, dtype=bool))

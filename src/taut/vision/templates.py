@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from taut.errors import InvalidData
+from taut.vision.boxes import Boxes
+from taut.vision.pyramid import Pyramid
 
 _ROUNDS = 50  # of clustering aspect ratios, which are few
 _FEWEST = 3  # cells on a side
@@ -108,3 +111,36 @@ def scales_of(edges: np.ndarray, cells: int, cell: int, step: float) -> np.ndarr
     high = max(float(np.quantile(sizes, 0.99)) * 1.05, low)
     count = math.ceil(math.log(high / low) / math.log(step)) + 1
     return base / (low * step ** np.arange(count))
+
+
+class Frame(NamedTuple):
+    """What is known before training: classes, templates, and the scales of images."""
+
+    classes: np.ndarray
+    templates: Templates
+    scales: np.ndarray
+
+    def numbered(self, truth: Boxes) -> Boxes:
+        """The same with numbers for classes; those that are only ignored are none of these."""
+        known = np.isin(truth.classes, self.classes)
+        numbers = np.where(known, np.searchsorted(self.classes, truth.classes), -1)
+        return truth._replace(classes=numbers.astype(np.int64))
+
+    def facts(self) -> dict[str, np.ndarray]:
+        """The fitted attributes that it is."""
+        templates = self.templates
+        return {
+            "classes_": self.classes,
+            "templates_": np.column_stack([templates.rows, templates.columns, templates.classes]),
+            "scales_": self.scales,
+        }
+
+
+def shown_boxes(frame: Frame, pyramids: Sequence[Pyramid], truths: Sequence[Boxes]) -> list[Boxes]:
+    """The boxes of images and of their mirror images, with numbers for classes."""
+    copies = len(pyramids) // len(truths)
+    numbered = [frame.numbered(truth) for truth in truths for _ in range(copies)]
+    return [
+        truth.mirrored(p.size[0]) if p.mirrored else truth
+        for truth, p in zip(numbered, pyramids, strict=True)
+    ]

@@ -1,0 +1,215 @@
+"""Detectors from images with boxes."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+
+import taut
+from taut import BoxSVM
+from taut.errors import InvalidData, NotConverged
+from taut.metrics import localisation_accuracy
+from taut.solvers import FunctionalDescent, OnlineCache
+from taut.vision import Boxes, HogPyramid, as_boxes
+
+SETTINGS = {"cells": 16, "aspects": 2, "C": 0.1, "tol": 0.05, "random_state": 0}
+
+
+def image_with(rng, *objects, shape=(64, 80)):
+    """Noise with bright lying boxes ("card") and dark standing ones ("post")."""
+    image = rng.integers(90, 110, size=(*shape, 3), dtype=np.uint8)
+    for name, x, y, right, bottom in objects:
+        image[y:bottom, x:right] = 230 if name == "card" else 20
+    return image
+
+
+def made(n, seed=0, names=("card",)):
+    """Images with an object each, some with two or none, and their boxes."""
+    rng = np.random.default_rng(seed)
+    images, boxes = [], []
+    for i in range(n):
+        name = names[i % len(names)]
+        width, height = (30, 20) if name == "card" else (18, 32)
+        x, y = int(rng.integers(0, 36)), int(rng.integers(0, 30))
+        objects = [(name, x, y, x + width, y + height)] if i % 5 else []
+        images.append(image_with(rng, *objects))
+        boxes.append(objects)
+    return images, boxes
+
+
+@pytest.fixture(scope="module")
+def model():
+    return BoxSVM(**SETTINGS).fit(*made(12))
+
+
+def test_it_finds_what_it_was_shown(model):
+    images, boxes = made(10, seed=1)
+    assert model.score(images, boxes) > 0.95
+    found = model.localise(images[1:5])
+    assert localisation_accuracy(found, as_boxes(boxes[1:5], 4)) == 1.0
+    assert all(len(each.scores) == 1 for each in found)
+    assert model.certificate_.relative_gap <= 0.05
+    assert_array_equal(model.classes_, ["card"])
+    empty, full = model.detect(images[:2])
+    assert not len(empty.scores)
+    assert len(full.scores) >= 1
+
+
+def test_detections_are_sorted_apart_and_above_the_threshold(model):
+    images, _boxes = made(4, seed=2)
+    for found in model.detect(images, top=7, threshold=-1.0, suppression=0.2):
+        assert len(found.scores) <= 7
+        assert (np.diff(found.scores) <= 0.0).all()
+        assert found.scores.min(initial=0.0) >= -1.0
+        assert (found.edges[:, 2:] > found.edges[:, :2]).all()
+        assert (found.edges >= 0.0).all()
+        assert (found.edges <= [80, 64, 80, 64]).all()
+    everything = model.detect(images, threshold=-math.inf, top=3)
+    assert [len(found.scores) for found in everything] == [3] * 4
+
+
+def test_saved_and_loaded_it_finds_the_same(model, tmp_path):
+    images, boxes = made(3, seed=3)
+    model.save(tmp_path / "cards.taut")
+    again = taut.load(tmp_path / "cards.taut")
+    for found, wanted in zip(again.detect(images), model.detect(images), strict=True):
+        for a, b in zip(found, wanted, strict=True):
+            assert_array_equal(a, b)
+    assert again.certificate_ == model.certificate_
+    assert clone(model).get_params()["cells"] == 16
+    assert again.score(images, boxes) == model.score(images, boxes)
+
+
+def test_two_threads_find_the_same(model):
+    images, _boxes = made(5, seed=4)
+    with_two = model._copy(n_jobs=2)
+    for found, wanted in zip(with_two.detect(images), model.detect(images), strict=True):
+        assert_array_equal(found.edges, wanted.edges)
+
+
+def test_larger_images_are_shrunk_and_boxes_are_theirs(model):
+    images, boxes = made(3, seed=5)
+    doubled = [np.repeat(np.repeat(image, 2, axis=0), 2, axis=1) for image in images]
+    small = BoxSVM(**SETTINGS, longest=80).fit(*made(12))
+    found = small.localise(doubled[1:])
+    assert_allclose(found[0].edges, 2.0 * model.localise(images[1:])[0].edges, atol=8.0)
+    assert boxes[1]
+
+
+def test_classes_have_templates_of_their_own():
+    images, boxes = made(16, seed=6, names=("card", "post"))
+    model = BoxSVM(**SETTINGS).fit(images, boxes)
+    assert_array_equal(model.classes_, ["card", "post"])
+    assert set(model.templates_[:, 2]) == {0, 1}
+    assert model.score(*made(8, seed=7, names=("card", "post"))) > 0.9
+
+
+def test_weights_of_zero_leave_images_out():
+    images, boxes = made(8, seed=8)
+    weight = np.array([1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0])
+    exact = {**SETTINGS, "tol": 1e-3, "refine": False}
+    with_zeros = BoxSVM(**exact).fit(images, boxes, sample_weight=weight)
+    twice = BoxSVM(**exact).fit(images[:6] * 2, boxes[:6] * 2, sample_weight=np.full(12, 0.5))
+    if np.array_equal(with_zeros.scales_, twice.scales_):  # which depend on all boxes
+        assert_allclose(with_zeros.certificate_.primal, twice.certificate_.primal, rtol=2e-3)
+    assert with_zeros.certificate_.relative_gap <= 1e-3
+
+
+def test_ignored_boxes_do_not_count():
+    images, boxes = made(8, seed=9)
+    given = as_boxes(boxes, 8)
+    crowd = np.array([[50.0, 40.0, 70.0, 60.0]])
+    given = [
+        Boxes(np.vstack([b.edges, crowd]), np.append(b.classes, "card"), np.append(b.ignored, True))
+        for b in given
+    ]
+    model = BoxSVM(**SETTINGS).fit(images, given)
+    assert model.score(images, given) > 0.9
+
+
+def test_features_on_disk_train_the_same_model(tmp_path):
+    images, boxes = made(8, seed=10)
+    settings = {**SETTINGS, "tol": 1e-3, "refine": False}
+    inside = BoxSVM(**settings).fit(images, boxes)
+    stored = BoxSVM(**settings, folder=tmp_path / "maps").fit(images, boxes)
+    assert_allclose(stored.coef_, inside.coef_)
+    parts = BoxSVM(**settings, folder=tmp_path / "maps", solver=OnlineCache(memory="20MB")).fit(
+        images, boxes
+    )
+    assert parts.certificate_.relative_gap <= 1e-3
+    assert_allclose(parts.certificate_.primal, inside.certificate_.primal, rtol=2e-3)
+    with pytest.raises(InvalidData, match="sample_weight"):
+        parts.fit(images, boxes, sample_weight=np.full(8, 2.0))
+
+
+def test_own_features_need_no_images(model):
+    images, boxes = made(8, seed=11)
+    extractor = HogPyramid(scales=(1.0, 0.8, 0.6), margin=3)
+    pyramids = [extractor.extract(image) for image in images]
+    own = BoxSVM(**SETTINGS).fit(pyramids, boxes)
+    assert own.score(pyramids, boxes) > 0.9
+    with pytest.raises(InvalidData, match="give the features that fit saw"):
+        model.detect([HogPyramid(colour=False, margin=3).extract(images[0])])
+
+
+def test_it_learns_part_by_part():
+    images, boxes = made(12, seed=12)
+    model = BoxSVM(**SETTINGS).partial_fit(images[:6], boxes[:6])
+    templates = model.templates_.copy()
+    model.partial_fit(images[6:], boxes[6:])
+    assert_array_equal(model.templates_, templates)
+    assert model.score(*made(6, seed=13)) > 0.8
+    with pytest.raises(InvalidData, match="templates need boxes of each class"):
+        BoxSVM(**SETTINGS).partial_fit(images, boxes, classes=["card", "post"])
+
+
+def test_functional_descent_trains_it_without_a_bound():
+    images, boxes = made(10, seed=14)
+    solver = FunctionalDescent(subset=4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConverged)
+        model = BoxSVM(**{**SETTINGS, "max_iter": 2}, solver=solver).fit(images, boxes)
+    assert model.certificate_.dual == 0.0
+    assert model.score(images, boxes) > 0.8
+
+
+def test_probabilities_rise_with_scores(model):
+    images, boxes = made(12, seed=15)
+    own = model._copy().fit_probabilities(images, boxes)
+    found = own.detect(images, threshold=-math.inf, top=20)
+    for detections, chances in zip(found, own.probabilities(found), strict=True):
+        assert ((chances > 0.0) & (chances < 1.0)).all()
+        assert (np.diff(chances) <= 0.0).all()
+        assert len(chances) == len(detections.scores)
+    with pytest.raises(InvalidData, match="some that are and some that are not"):
+        model._copy().fit_probabilities(images[:1], [[("card", 0, 0, 1, 1)]])
+
+
+def test_images_smaller_than_a_window_have_nothing_in_them(model):
+    tiny = np.zeros((12, 12, 3), dtype=np.uint8)
+    (found,) = model.detect([tiny])
+    assert not len(found.scores)
+
+
+@pytest.mark.parametrize(
+    ("images", "boxes", "settings", "message"),
+    [
+        ([], [], {}, "images is empty"),
+        (made(2)[0], made(3)[1], {}, "2 images, and boxes of 3"),
+        (made(2)[0], [[], []], {}, "no image has a box"),
+        (made(2)[0], None, {}, "y to be passed"),
+        (made(2)[0][0], [[]], {}, "give a list of images"),
+        (*made(3), {"kernel": "rbf"}, "leave the kernel out"),
+        (*made(3), {"aspects": 0}, "aspects = 0"),
+        (*made(3), {"cells": 2.5}, "cells = 2.5"),
+        (*made(3), {"scale_step": 1.0}, "scale_step = 1.0"),
+        (*made(3), {"match": 1.0}, "match = 1.0"),
+        (["nowhere.png"], [[("card", 0, 0, 5, 5)]], {}, "nowhere.png"),
+    ],
+)
+def test_bad_input_is_refused_before_work(images, boxes, settings, message):
+    with pytest.raises((InvalidData, FileNotFoundError), match=message):
+        BoxSVM(**{**SETTINGS, **settings}).fit(images, boxes)
