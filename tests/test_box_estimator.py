@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 import taut
-from taut import BoxSVM
+from taut import BoxSVM, LatentBoxSVM
 from taut.errors import InvalidData, NotConverged
 from taut.metrics import localisation_accuracy
 from taut.solvers import FunctionalDescent, OnlineCache
@@ -213,3 +213,15 @@ def test_images_smaller_than_a_window_have_nothing_in_them(model):
 def test_bad_input_is_refused_before_work(images, boxes, settings, message):
     with pytest.raises((InvalidData, FileNotFoundError), match=message):
         BoxSVM(**{**SETTINGS, **settings}).fit(images, boxes)
+
+
+def test_latent_windows_never_raise_the_objective(tmp_path):
+    images, boxes = made(10, seed=16)
+    settings = {**SETTINGS, "tol": 0.01}
+    model = LatentBoxSVM(**settings, max_rounds=4, settled=0.6).fit(images, boxes)
+    objectives = [each.objective for each in model.rounds_]
+    assert (np.diff(objectives) <= 1e-9).all()
+    assert model.score(images, boxes) > 0.9
+    model.save(tmp_path / "latent.taut")
+    assert_array_equal(taut.load(tmp_path / "latent.taut").coef_, model.coef_)
+    assert not hasattr(model, "partial_fit")

@@ -14,7 +14,7 @@ from taut.data.arrays import one_array
 from taut.errors import InvalidData
 from taut.solvers import DualCoordinate, FunctionalDescent, MultiSample, OneSlack
 from taut.spaces.windows import WindowFeatures
-from taut.structures import Boxes
+from taut.structures import Boxes, LatentBoxes
 from taut.vision import Boxes as Truth
 from taut.vision import Pyramid, Templates
 from taut.vision.templates import scales_of, templates_of
@@ -321,3 +321,30 @@ def test_arrays_in_a_row_are_one_without_a_copy():
     assert_array_equal(one_array(parts[1:]), whole[3:])
     assert_array_equal(one_array(parts[::-1]), np.concatenate(parts[::-1]))
     assert_array_equal(one_array([whole]), whole)
+
+
+def test_latent_windows_are_those_that_overlap_enough():
+    rng = np.random.default_rng(15)
+    X, y = problem_data(rng)
+    structure, pairs = LatentBoxes(TEMPLATES, settled=0.6), list(zip(X, y, strict=True))
+    data = bind(structure, pairs)
+    w = rng.normal(size=data.n_features)
+    chosen = data.completed(data.blocks.truth, w)
+    _psi, _losses, truths = enumerated(X, y, 0.5)
+    for p, objects, windows, best in zip(X, y, chosen, truths, strict=True):
+        known = list(windows_of(p))
+        for g, found in enumerate(windows):
+            if best[g] < 0:
+                assert found == -1
+                continue
+            box = objects.edges[g]
+            same = [i for i, (t, *_rest) in enumerate(known) if CLASSES[t] == objects.classes[g]]
+            enough = min(0.6, overlap(known[best[g]][1], box)) - 1e-9
+            right = [i for i in same if overlap(known[i][1], box) >= enough]
+            assert found == max(right, key=lambda i: known[i][2] @ w)
+    again = structure.encode(pairs, chosen)
+    assert_array_equal(again.truth, np.concatenate(chosen))
+    with pytest.raises(InvalidData, match="other images or groups"):
+        structure.encode(pairs, [*chosen[1:], chosen[0]])
+    with pytest.raises(InvalidData, match="settled"):
+        LatentBoxes(TEMPLATES, settled=0.4)

@@ -12,6 +12,7 @@ from taut.estimators.boxes import BoxSVM
 from taut.estimators.classification import BinarySVM, MulticlassSVM
 from taut.estimators.graphs import GraphSVM, TreeSVM
 from taut.estimators.latent import LatentStructuredSVM, LatentSVM
+from taut.estimators.latent_boxes import LatentBoxSVM
 from taut.estimators.latent_multiclass import LatentMulticlassSVM
 from taut.estimators.online_svm import OnlineSVM
 from taut.estimators.ranking import RankSVM
@@ -36,6 +37,7 @@ ESTIMATORS: dict[str, type[Estimator]] = {
         LatentMulticlassSVM,
         OnlineSVM,
         BoxSVM,
+        LatentBoxSVM,
     )
 }
 
@@ -45,6 +47,7 @@ __all__ = [
     "BoxSVM",
     "ChainSVM",
     "GraphSVM",
+    "LatentBoxSVM",
     "LatentMulticlassSVM",
     "LatentSVM",
     "LatentStructuredSVM",
@@ -100,8 +103,9 @@ def load(path: str | os.PathLike, **parameters: Any) -> Any:
     of_structure = "structure" in ESTIMATORS[name]._get_param_names()
     of_classes = isinstance(fitted, dict) and "classes_" in fitted
     if of_structure and not of_classes and "structure" not in parameters:
+        article = "an" if name[0] in "AEIOU" else "a"
         raise InvalidFile(
-            f"{path} holds the weights of a {name}, structures are not saved: "
+            f"{path} holds the weights of {article} {name}, structures are not saved: "
             "call taut.load(path, structure=...) with the structure it was fitted with"
         )
     unknown = sorted(parameters.keys() - ESTIMATORS[name]._get_param_names())

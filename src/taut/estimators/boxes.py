@@ -165,13 +165,25 @@ class BoxSVM(OnlineEstimator):
         weight = check_sample_weight(sample_weight, len(truths), unit="image")
         frame = self._frame(truths, self._classes(truths))
         pyramids = self._features(photographs, frame)
-        options = self._options()
-        options["solver"] = options["solver"] or DualCoordinate(cached_passes=3)
-        problem = self._problem(frame, pyramids, truths, weight, options["solver"])
-        w, fitted = self._solve(problem, options)
+        w, fitted = self._solved(frame, pyramids, truths, weight)
         refinement = self._refinement(frame, pyramids, truths, w)
         facts = frame.facts() | {"refinement_": refinement}
         return self._keep(fitted | facts | self._attributes(w, None))
+
+    def _options(self) -> dict[str, Any]:
+        options = super()._options()
+        # Planes that are known cost microseconds, and a search for a new one milliseconds.
+        options["solver"] = options["solver"] or DualCoordinate(cached_passes=3)
+        return options
+
+    def _solved(
+        self, frame: Frame, pyramids: Any, truths: Sequence[Boxes], weight: np.ndarray
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """W and what is known about it."""
+        options = self._options()
+        return self._solve(
+            self._problem(frame, pyramids, truths, weight, options["solver"]), options
+        )
 
     def partial_fit(
         self, images: Any, boxes: Any = None, classes: Any = None, sample_weight: Any = None

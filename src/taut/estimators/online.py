@@ -18,7 +18,7 @@ from taut.data.inflow import Inflow
 from taut.data.labels import as_label_sequences
 from taut.data.source import Source
 from taut.errors import InvalidData
-from taut.estimators.base import StructuralEstimator, estimator
+from taut.estimators.base import StructuralEstimator, as_solver, estimator
 from taut.estimators.forms import linear_only
 from taut.solvers import SOLVERS, OnlineCache
 from taut.solving import OnlineRun
@@ -212,7 +212,7 @@ class OnlineEstimator(StructuralEstimator):
         self
         """
         options = self._options()
-        solver = options["solver"] or OnlineCache()
+        solver = as_solver(self.solver) or OnlineCache()
         if not solver.can_be_fed:
             names = sorted(name for name, known in SOLVERS.items() if known.can_be_fed)
             raise InvalidData(

@@ -160,6 +160,14 @@ _TWO: dict[str, Form] = {
 }
 _PAIRS: dict[str, Form] = {"pairwise_": Weights(("edge features", "ties"))}
 
+_BOXES: dict[str, Form] = {
+    "coef_": Weights(("joint features",)),
+    "classes_": Labels(("classes",)),
+    "templates_": Weights(("templates", 3)),
+    "scales_": Weights(("scales",)),
+    "refinement_": Weights((4, "refined")),
+}
+
 #: The fitted attributes of each estimator, beside those that all have.
 FITTED: dict[str, dict[str, Form]] = {
     "BinarySVM": _COLUMNS | _TWO,
@@ -179,13 +187,8 @@ FITTED: dict[str, dict[str, Form]] = {
     "LatentSVM": _COLUMNS | _TWO | _LATENT,
     "LatentStructuredSVM": {"coef_": Weights(("joint features",))} | _LATENT,
     "LatentMulticlassSVM": _COLUMNS | _SCORES | _INTERCEPTS | _COSTS | _LATENT,
-    "BoxSVM": {
-        "coef_": Weights(("joint features",)),
-        "classes_": Labels(("classes",)),
-        "templates_": Weights(("templates", 3)),
-        "scales_": Weights(("scales",)),
-        "refinement_": Weights((4, "refined")),
-    },
+    "BoxSVM": _BOXES,
+    "LatentBoxSVM": _BOXES | _LATENT,
     "OnlineSVM": _COLUMNS
     | {
         "coef_": Weights(("scores", "features")),

@@ -16,6 +16,7 @@ from taut.structures.graph_relaxed import RelaxedGraph
 from taut.structures.hierarchy import cluster_tree, tree_cost
 from taut.structures.joint_kernel import JointKernel
 from taut.structures.latent import LatentStructure
+from taut.structures.latent_boxes import LatentBoxes
 from taut.structures.latent_multiclass import LatentMulticlass
 from taut.structures.multiclass import Multiclass
 from taut.structures.ranking import NdcgRanking, PairwiseRanking
@@ -36,6 +37,7 @@ __all__ = [
     "CutGraph",
     "Graph",
     "JointKernel",
+    "LatentBoxes",
     "LatentMulticlass",
     "LatentStructure",
     "Listed",

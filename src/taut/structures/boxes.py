@@ -92,6 +92,7 @@ class Boxes(CompiledStructure):
 
     allocates = True  # products of matrices
     takes_examples = True
+    settled: float = 1.0  # overlap from which windows are right, if the best overlaps more
 
     def __init__(self, templates: Templates, match: float = 0.5, suppression: float = 0.5) -> None:
         if not 0.0 <= match < 1.0:
@@ -168,8 +169,9 @@ class Boxes(CompiledStructure):
         labels = np.full(n_found + n_classes, NOWHERE, dtype=np.int32)
         for g, windows in enumerate(reached):
             best = windows[most[windows].argmax()]
+            enough = min(most[best], self.settled)
             groups[windows], labels[g] = g, best
-            losses[windows] = (most[best] - most[windows]) / (1.0 - self.match)
+            losses[windows] = np.maximum(enough - most[windows], 0.0) / (1.0 - self.match)
         missing = np.concatenate([np.ones(n_found), np.zeros(n_classes)])
         return _Grouped(groups.astype(np.int16), losses.astype(np.float32), labels, missing)
 
@@ -269,7 +271,7 @@ class _Grouped(NamedTuple):
 
 
 def _nothing() -> Truth:
-    """No objects."""
+    """No objects, where they are not known."""
     return Truth(np.empty((0, 4)), np.empty(0, dtype=np.int64), np.empty(0, dtype=bool))
 
 
