@@ -155,7 +155,9 @@ def test_potentials_are_products_of_weights_and_windows(kind, mirrored):
         assert_allclose(features.edges(i), [edges for _t, edges, _phi in windows])
         assert_array_equal(features.templates_at(i), [t for t, _edges, _phi in windows])
         phi = np.array([phi for _t, _edges, phi in windows])
-        assert_allclose(features.scores(i, features.pad(w), work), phi @ w, rtol=1e-9, atol=1e-9)
+        off = np.abs(features.scores(i, features.pad(w), work) - phi @ w).max()
+        # Two windows, the one that is found and the true one, may be off.
+        assert 2.0 * off <= features.inexactness(w, np.eye(2)[i]) < 1e-3
         assert features.lengths()[i] >= np.linalg.norm(phi, axis=1).max() - 1e-6
         cells = np.empty((2, 2 * 3 * 4), dtype=np.float32)
         features.cells_under(i, np.array([0, 3]), cells)
@@ -171,7 +173,7 @@ def test_a_mirrored_image_is_scored_as_its_mirrored_cells():
     w = features.pad(rng.normal(size=features.n_features))
     # A window of the one lies where the other has the mirrored window, so values are the same.
     scores = [np.sort(features.scores(i, w, np.empty(features.n_potentials))) for i in range(2)]
-    assert_allclose(scores[0], scores[1], rtol=1e-9, atol=1e-9)
+    assert_allclose(scores[0], scores[1], rtol=1e-5, atol=1e-5)
 
 
 def test_the_structure_keeps_the_laws():
@@ -190,7 +192,10 @@ def test_losses_and_truths_are_those_of_the_groups(match):
     data = bind(Boxes(TEMPLATES, match=match), X, y)
     w = np.random.default_rng(4).normal(size=data.n_features)
     hinges = [max((c - p @ w).max(), 0.0) for p, c in zip(psi, losses, strict=True)]
-    assert_allclose(data.hinges(data.pad(w)), hinges, rtol=1e-6)
+    assert_allclose(data.hinges(data.pad(w)), hinges, rtol=1e-5, atol=1e-5)
+    problem = Problem(Boxes(TEMPLATES, match=match), X, y)
+    bound = problem.primal_bound(problem.scaled(w))
+    assert abs(bound.value - 0.5 * w @ w - sum(hinges)) <= bound.rounding
 
 
 @pytest.mark.parametrize(

@@ -184,9 +184,10 @@ def _source(space, i, t, dy, dx):
 def _pull(space, i, w, theta):
     m, channels, templates = space.image[i], space.cells.shape[1], space.heights.shape[0]
     n_cells = space.firsts[templates]
-    unit = theta.dtype.type(space.unit)
-    at = space.most
-    weights = theta[at : at + n_cells * channels].reshape((n_cells, channels))
+    unit = np.float32(space.unit)
+    room = theta[space.most :].view(np.float32)
+    at = n_cells * channels
+    weights = room[:at].reshape((n_cells, channels))
     for t in range(templates):
         for dy in range(space.heights[t]):
             for dx in range(space.widths[t]):
@@ -194,18 +195,17 @@ def _pull(space, i, w, theta):
                 source = _source(space, i, t, dy, dx) * channels
                 for c in range(channels):
                     q = space.mirror[c] if space.mirrored[i] else c
-                    weights[k, c] = unit * w[source + q]
-    at += n_cells * channels
-    values_at, sums_at = at, at + space.largest * channels
-    products_at = sums_at + space.largest
+                    weights[k, c] = unit * np.float32(w[source + q])
+    products_at = at + space.largest * channels
+    sums_at = space.most + products_at + space.largest * n_cells
     for level in range(space.levels.starts[m], space.levels.starts[m + 1]):
         rows, columns = space.levels.shapes[level, 0], space.levels.shapes[level, 1]
         n, first = rows * columns, space.levels.cells[level]
-        values = theta[values_at : values_at + n * channels].reshape((n, channels))
+        values = room[at : at + n * channels].reshape((n, channels))
         for r in range(n):
             for c in range(channels):
                 values[r, c] = space.cells[first + r, c]
-        products = theta[products_at : products_at + n_cells * n].reshape((n_cells, n))
+        products = room[products_at : products_at + n_cells * n].reshape((n_cells, n))
         np.dot(weights, values.T, products)
         for t in range(templates):
             ny, nx = rows - space.heights[t] + 1, columns - space.widths[t] + 1
@@ -429,12 +429,23 @@ class WindowFeatures(Features):
         largest = int(space.levels.shapes.prod(axis=1).max())
         most = int(counts.max(initial=1))
         self.window_counts = counts[space.image]
+        #: How many windows a label of each block has at most, which the structure knows.
+        self.most_windows = np.ones(len(space.image))
         self._space = space._replace(most=most, largest=largest)
         self.n_features = n_cells * channels + n_templates + _GEOMETRY * self.templates.n_classes
         self.size = -(-self.n_features // 16) * 16
         self.reads = self.size
         room = n_cells * channels + largest * (channels + 1 + n_cells)
         self.n_potentials = most + max(room, most)
+
+    def inexactness(self, w: np.ndarray, weight: np.ndarray) -> float:
+        """Products of cells are in single precision, where bounds are computed as well.
+
+        Each is off by what sums of as many terms as there are channels are off by, at most.
+        """
+        unit = 2.0 * (self._space.cells.shape[1] + 2) * float(np.finfo(np.float32).eps)
+        lengths = self.most_windows * self.lengths()
+        return unit * float(np.linalg.norm(w)) * float(weight @ lengths)
 
     def view(self, data):
         """The space itself."""
