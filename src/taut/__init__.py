@@ -126,7 +126,9 @@ __all__ = [
 ]
 
 
-_SUBMODULES = ("data", "errors", "kernels", "metrics", "sampling", "solvers", "structures")
+_SUBMODULES = (
+    "data", "errors", "kernels", "metrics", "sampling", "solvers", "structures", "vision",
+)  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
