@@ -406,7 +406,8 @@ def one_array(parts: Sequence[np.ndarray]) -> np.ndarray:
     starts = [part.ctypes.data for part in parts]
     ends = [part.ctypes.data + part.nbytes for part in parts]
     of_one = base is not None and base.flags.c_contiguous and base.dtype == first.dtype
-    if not (of_one and starts[1:] == ends[:-1] and all(part.base is base for part in parts)):
+    in_row = starts[1:] == ends[:-1] and all(part.base is base for part in parts)
+    if base is None or not (of_one and in_row):
         return first if len(parts) == 1 else np.concatenate(parts)
     begin = (starts[0] - base.ctypes.data) // first.itemsize
     size = sum(part.size for part in parts)
