@@ -14,10 +14,9 @@ import numpy as np
 from taut.duals.pair_steps import pair_steps_in
 from taut.engines.naming import Arrays
 from taut.engines.part import Ascent, Reply
-from taut.engines.serial import Serial
 from taut.engines.turns import KeepGoing
+from taut.engines.working import RowSets
 from taut.problem import Problem
-from taut.spaces.kernel import KernelFeatures
 from taut.spaces.kernel_rows import WorkingMatrix
 from taut.storage.stored import Stored, check
 
@@ -30,28 +29,22 @@ _GOAL = 0.3  # of the gap that is wanted of all blocks, at which any working set
 _CHANCE = 0.4  # of the objective: while the gap is larger, blocks are drawn at random
 _NEGLIGIBLE = 0.02  # of the mean gap that is wanted: blocks with less are satisfied
 _ROUNDING = 1e-6  # of a block's weight, or of the largest dual variable, that counts as a bound
-_CENTRE = 1.0  # strength of the moving centre within a working set
-_WEAKEST = 0.1  # below which it is switched off
 _STEPS = 100  # for each block of a working set, at most
 _TURN = 2000  # steps between two questions whether to go on
 
 
-class PairedSets(Serial):
+class PairedSets(RowSets):
     """Dual variables of all blocks, and pair steps among those that matter most."""
 
-    steady = True  # the centre moves within working sets
+    first_centre = 1.0
 
     def __init__(self, problem: Problem, ascent: Ascent, rng: np.random.Generator) -> None:
         super().__init__(problem, ascent, rng)
-        super().widen()  # sums of terms as large as C cancel
         duals: Any = self.part.duals
-        self.features: KernelFeatures = duals.data.blocks.features
         signed: Any = duals.data.signed_rows
         self.signs: np.ndarray = signed[0]
         self.losses: np.ndarray = signed[1]
         self.alpha = duals.alpha[:, 0]
-        self.centre = _CENTRE
-        self.dual = -np.inf  # after the last round
         # Rows have length 1 where steps are made; one without features cannot move w.
         lengths = np.sqrt(self.features.norms)
         self.lengths = np.where(lengths > 0.0, lengths, 1.0)
@@ -65,11 +58,6 @@ class PairedSets(Serial):
 
     def _new_matrix(self) -> WorkingMatrix:
         return self.features.working_matrix(1.0 / self.lengths)
-
-    def sweep(self, stiffness: float, keep_going: KeepGoing) -> Reply:
-        """A look at all blocks, and a round unless they are good enough."""
-        with self.features.turns:
-            return self._look_and_move(keep_going)
 
     def _look_and_move(self, keep_going: KeepGoing) -> Reply:
         potentials, coefficients, _tail = self.features.shares(self.w)
@@ -87,7 +75,7 @@ class PairedSets(Serial):
             self.features.vouch(self.w, certain)
             return Reply(total, 0.0, calls, True, True)
         if primal - total < self.dual:  # under a centre it may fall, but not for long
-            self._weaken()
+            self.weaken()
         self.dual = primal - total
         early = total > _CHANCE * primal
         members, matrix = self.matrix.hold(self._chosen(r, gap, goal, early))
@@ -150,32 +138,24 @@ class PairedSets(Serial):
             left, count = steps(matrix, own, centre, up, down, moves, sign, strength, enough, _TURN)
             done += count
         if left > enough:  # a centre that is too strong, and moves too often, need not converge
-            self._weaken()
+            self.weaken()
         new = np.clip(alpha + stiffness * signs * moves / lengths, 0.0, weight)
         # Of separable data no dual variable is anywhere near its weight.
         new[new < _ROUNDING * np.minimum(weight, new.max(initial=0.0))] = 0.0
         return np.where(new > (1.0 - _ROUNDING) * weight, weight, new)
 
-    def _weaken(self) -> None:
-        self.centre = self.centre / 2.0 if self.centre > _WEAKEST else 0.0
-
     def wake(self) -> None:
         """All blocks are looked at in each pass."""
 
-    @property
-    def precise(self) -> bool:
-        """Whether rows have the precision of points."""
-        return self.features.rows is self.features.exact_rows
-
     def widen(self):
-        """Points are of float64 already; rows and working sets are then, too."""
-        self.features.widen()
+        """And the matrix of working sets."""
+        super().widen()
         self.matrix = self._new_matrix()
 
     def arrays(self) -> Arrays:
         """Everything, as named arrays."""
         own = {"n_added": np.array([self.n_added]), "members": self.matrix.members}
-        return super().arrays() | own | {"steadying": np.array([self.centre, self.dual])}
+        return super().arrays() | own
 
     def restore(self, arrays: Arrays) -> None:
         """Go on exactly where `arrays` were taken."""
@@ -185,15 +165,10 @@ class PairedSets(Serial):
             {
                 "n_added": Stored("i8", (1,), 1, n),
                 "members": Stored("i8", arrays["members"].shape, 0, n - 1),
-                "steadying": Stored("f8", (2,), infinite=True),
             },
         )
         super().restore(arrays)
-        self.features.cache.drifts = np.full(
-            1, np.inf
-        )  # nobody knows what stored potentials went through
         self.n_added = int(arrays["n_added"][0])
-        self.centre, self.dual = arrays["steadying"].tolist()
         if arrays["members"].size:
             self.matrix.hold(arrays["members"].ravel())
 

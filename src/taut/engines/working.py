@@ -9,7 +9,8 @@ one row and one candidate have instead of sweeps.
 
 from __future__ import annotations
 
-from typing import Any
+from abc import abstractmethod
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -29,29 +30,67 @@ _NEAR = 3.0  # times the gap that is wanted: a working set that would be left th
 _GOAL = 0.5  # of the gap that is wanted of all blocks, at which any working set is left
 _CHANCE = 0.4  # of the objective: while the gap is larger, blocks are drawn at random
 _NEGLIGIBLE = 0.02  # of the mean gap that is wanted: blocks with less are satisfied
-_CENTRE = 2.0  # strength of the moving centre within a working set
-_WEAKEST = 0.1  # below which it is switched off
+_WEAKEST = 0.1  # strength of the moving centre, below which it is switched off
 
 
-class WorkingSets(Serial):
-    """Dual variables of all blocks, and sweeps over those that matter most."""
+class RowSets(Serial):
+    """Dual variables of all blocks of a kernel problem, and rounds on those that matter most."""
 
     part: Any
     steady = True  # the centre moves within working sets
+    first_centre: ClassVar[float]  # its strength there
 
     def __init__(self, problem: Problem, ascent: Ascent, rng: np.random.Generator) -> None:
         super().__init__(problem, ascent, rng)
-        self.features: KernelFeatures = self.part.duals.data.blocks.features
         super().widen()  # sums of terms as large as C cancel
-        self.n_working = min(_FIRST, problem.n_blocks)
-        self.weighted = np.flatnonzero(problem.block_weight > 0.0)
-        self.centre = _CENTRE
-        self.dual = -np.inf  # before the last round
+        self.features: KernelFeatures = self.part.duals.data.blocks.features
+        self.centre = self.first_centre
+        self.dual = -np.inf  # of the last round
 
     def sweep(self, stiffness: float, keep_going: KeepGoing) -> Reply:
         """A look at all blocks, and a round unless they are good enough."""
         with self.features.turns:
             return self._look_and_move(keep_going)
+
+    @abstractmethod
+    def _look_and_move(self, keep_going: KeepGoing) -> Reply:
+        """The same, while nobody else has the matrix."""
+
+    def weaken(self) -> None:
+        """Halve the strength of the centre, until it is switched off."""
+        self.centre = self.centre / 2.0 if self.centre > _WEAKEST else 0.0
+
+    @property
+    def precise(self) -> bool:
+        """Whether rows have the precision of points."""
+        return self.features.rows is self.features.exact_rows
+
+    def widen(self):
+        """Points are of float64 already; rows and working sets are then, too."""
+        self.features.widen()
+
+    def arrays(self) -> Arrays:
+        """Everything, as named arrays."""
+        return super().arrays() | {"steadying": np.array([self.centre, self.dual])}
+
+    def restore(self, arrays: Arrays) -> None:
+        """Go on exactly where `arrays` were taken."""
+        check(arrays, {"steadying": Stored("f8", (2,), infinite=True)})
+        super().restore(arrays)
+        # Nobody knows what stored potentials went through.
+        self.features.cache.drifts = np.full(1, np.inf)
+        self.centre, self.dual = arrays["steadying"].tolist()
+
+
+class WorkingSets(RowSets):
+    """Dual variables of all blocks, and sweeps over those that matter most."""
+
+    first_centre = 2.0
+
+    def __init__(self, problem: Problem, ascent: Ascent, rng: np.random.Generator) -> None:
+        super().__init__(problem, ascent, rng)
+        self.n_working = min(_FIRST, problem.n_blocks)
+        self.weighted = np.flatnonzero(problem.block_weight > 0.0)
 
     def _look_and_move(self, keep_going: KeepGoing) -> Reply:
         gap = np.empty(self.problem.n_blocks)
@@ -65,7 +104,7 @@ class WorkingSets(Serial):
             self._vouch()
             return Reply(total, 0.0, calls, True, True)
         if dual < self.dual:  # under a centre it may fall, but not for long
-            self.centre = self.centre / 2.0 if self.centre > _WEAKEST else 0.0
+            self.weaken()
         self.dual = dual
         early = total > _CHANCE * primal
         chosen = self.features.at_hand(self._chosen(gap, goal, early))
@@ -146,19 +185,10 @@ class WorkingSets(Serial):
         dtype = np.dtype(data.blocks.features.dtype)
         return self.ascent.part_of(data, self.problem.block_weight[chosen], 1, dtype)
 
-    @property
-    def precise(self) -> bool:
-        """Whether rows have the precision of points."""
-        return self.features.rows is self.features.exact_rows
-
-    def widen(self):
-        """Points are of float64 already; working sets are then, too."""
-        self.features.widen()
-
     def arrays(self) -> Arrays:
         """Everything, as named arrays."""
         own = {"n_working": np.array([self.n_working]), "members": self.features.matrix.members}
-        return super().arrays() | own | {"steadying": np.array([self.centre, self.dual])}
+        return super().arrays() | own
 
     def restore(self, arrays: Arrays) -> None:
         """Go on exactly where `arrays` were taken."""
@@ -167,17 +197,12 @@ class WorkingSets(Serial):
             {
                 "n_working": Stored("i8", (1,), 1, self.problem.n_blocks),
                 "members": Stored("i8", arrays["members"].shape, 0, self.features.n_rows - 1),
-                "steadying": Stored("f8", (2,), infinite=True),
             },
         )
         super().restore(arrays)
-        self.features.cache.drifts = np.full(
-            1, np.inf
-        )  # nobody knows what stored potentials went through
         self.n_working = int(arrays["n_working"][0])
         if arrays["members"].size:
             self.features.matrix.hold(arrays["members"].ravel())
-        self.centre, self.dual = arrays["steadying"].tolist()
 
 
 class _Mean:
