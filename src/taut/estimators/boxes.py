@@ -125,7 +125,7 @@ class BoxSVM(OnlineEstimator):
     array(['card'], dtype='<U4')
     """
 
-    C: float = field(default=0.03, kw_only=False)
+    C: float = field(default=0.1, kw_only=False)
     tol: float = 0.02
     aspects: int = 3
     cells: int = 64
