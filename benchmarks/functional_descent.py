@@ -255,16 +255,17 @@ def _training(data):
 def studies(folder, results, seeds):
     """Subsets and schedules on adult, four epochs."""
     X, y, T, t, gamma = adult(folder, 0)
+    own = _AS_PUBLISHED | {"epochs": 4}
     sizes = {
-        f"k = {k}, t/N": FunctionalDescent(subset=k, schedule="linear", **_AS_PUBLISHED)
+        f"k = {k}, t/N": FunctionalDescent(subset=k, schedule="linear", **own)
         for k in (10, 50, 100, 200)
     }
     schedules = {
-        "10/k": FunctionalDescent(subset=50, factor=10.0, **_AS_PUBLISHED),
-        "1/k": FunctionalDescent(subset=50, **_AS_PUBLISHED),
-        "0.1/k": FunctionalDescent(subset=50, factor=0.1, **_AS_PUBLISHED),
-        "t/N": FunctionalDescent(subset=50, schedule="linear", **_AS_PUBLISHED),
-        "1/k, ours": FunctionalDescent(subset=50),
+        "10/k": FunctionalDescent(subset=50, factor=10.0, **own),
+        "1/k": FunctionalDescent(subset=50, **own),
+        "0.1/k": FunctionalDescent(subset=50, factor=0.1, **own),
+        "t/N": FunctionalDescent(subset=50, schedule="linear", **own),
+        "1/k, ours": FunctionalDescent(subset=50, epochs=4),
     }
     figure, axes = plt.subplots(2, 5, figsize=(19, 7))
     rows = []

@@ -1,8 +1,10 @@
 """OnlineSVM: learning without C, from data in memory, from sources and part by part."""
 
 import copy
+from dataclasses import fields
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
@@ -12,9 +14,11 @@ import taut
 from taut import BinarySVM, OnlineSVM, Problem
 from taut.data import Stream
 from taut.errors import InvalidData, InvalidFile
+from taut.estimators.course import Course
 from taut.estimators.learning_curve import LearningCurve
 from taut.kernels import RBF
-from taut.structures import Chain, Scalar
+from taut.solvers import FunctionalDescent
+from taut.structures import Chain, Multiclass, Regression, Scalar, SlackRescaled
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 2))
@@ -173,7 +177,7 @@ def test_calls_that_fail_leave_the_model_as_it_was():
 
 def test_curves_are_thinned_and_checked():
     class Step:
-        with_loss = hinge = square = 0.5
+        with_loss = hinge = residual = square = gap = 0.5
         evaluations = n_support = 3
 
         def __init__(self, seen):
@@ -184,6 +188,9 @@ def test_curves_are_thinned_and_checked():
         curve = curve.extended([Step(seen) for seen in range(first, first + 1000)])
     assert 2048 <= len(curve.seen) <= 4096
     assert (np.diff(curve.seen) > 0).all()
+    assert curve.seen[-1] == 9999  # the newest stays
+    one_more = LearningCurve().extended([Step(seen) for seen in range(1, 4098)])
+    assert_array_equal(one_more.seen, np.arange(1, 4098, 2))
     assert_array_equal(LearningCurve.from_dict(curve.to_dict()).seen, curve.seen)
     with pytest.raises(ValueError, match="several lengths"):
         LearningCurve.from_dict(curve.to_dict() | {"seen": [1.0]})
@@ -197,11 +204,170 @@ def test_curves_are_thinned_and_checked():
         ({"validation_fraction": 1.0}, "validation_fraction = 1"),
         ({"schedule": "slow"}, "schedule = 'slow'"),
         ({"structure": Chain(2), "early_stopping": True}, "needs data to validate on"),
+        ({"kernel": "rbf", "budget": True}, "budget = True"),
+        ({"subset": "all"}, "subset = 'all'"),
+        ({"C": 0}, "C = 0"),
+        ({"C": "x"}, "C = 'x': give a number"),
+        ({"n_iter_no_change": 0}, "n_iter_no_change = 0"),
+        ({"structure": 3}, "structure = 3: give a structure, such as taut.structures.Chain"),
+        ({"structure": Regression()}, "Regression has losses below zero.*use RegressionSVM"),
+        ({"structure": SlackRescaled(Multiclass(2))}, "predicts by something else"),
     ],
 )
 def test_settings_are_checked(settings, message):
     with pytest.raises(InvalidData, match=message):
         OnlineSVM(**settings).fit(X, Y)
+
+
+def test_settings_mean_what_they_mean_to_the_solver():
+    solver, model = FunctionalDescent(), OnlineSVM()
+    shared = {field.name for field in fields(solver)} & model.get_params().keys()
+    assert len(shared) == 11
+    for name in shared:
+        assert getattr(model, name) == getattr(solver, name), name
+
+
+@pytest.mark.parametrize(
+    ("validation", "message"),
+    [
+        (3, "validation is of type int: give a pair"),
+        ((X, None), "validation has no targets"),
+        ((X, np.arange(300)), "y of validation"),
+        ((X[:, :1], Y), "X of validation has 1 features, and X has 2"),
+    ],
+)
+def test_validation_data_are_checked_before_training(validation, message):
+    model = online()
+    with pytest.raises(InvalidData, match=message):
+        model.fit(X, Y, validation=validation)
+    assert not hasattr(model, "n_seen_")
+
+
+def test_steps_tell_gaps_and_residual_margins():
+    model = online(precision=0.01, bounds="none").fit(X, Y)
+    curve = model.learning_curve_
+    assert_allclose(curve.residual, curve.hinge)
+    # (residual / lambda + gap bounds |u|^2; lambda = 1 / k.)
+    assert (curve.square <= 20 * curve.residual + curve.gap + 1e-9).all()
+    assert (online(bounds="above").fit(X, Y).learning_curve_.residual <= 1.0 + 1e-9).all()
+
+
+def test_shares_with_a_loss_are_shares_whatever_weights_are():
+    heavy = online(order="window").fit(X, Y, sample_weight=np.full(300, 5.0)).learning_curve_
+    assert heavy.with_loss[0] == 1.0
+    assert (heavy.with_loss <= 1.0).all()
+
+
+def test_what_a_budget_leaves_behind_stops_no_fit():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(600, 2))
+    signs = rows[:, 0] > 0
+    signs[300:] = ~signs[300:]
+    signs ^= rng.random(600) < 0.2
+    settings = {"kernel": "rbf", "gamma": 20.0, "order": "window", "epochs": 1}
+    model = online(budget=5, **settings).fit(rows, signs)
+    assert len(model.support_) == 5
+
+
+def test_a_part_without_weight_changes_nothing():
+    for kernel in KERNELS:
+        model = online(**kernel).partial_fit(X[:100], Y[:100])
+        before = model.last_.copy()
+        model.partial_fit(X[100:], Y[100:], sample_weight=np.zeros(200))
+        assert_array_equal(model.last_, before)
+        assert model.n_seen_ == 100
+        with pytest.raises(InvalidData, match="y"):
+            model.partial_fit(X[:2], ["far", "other"], sample_weight=np.zeros(2))
+
+
+def test_an_interrupt_ends_the_fit_of_a_source(monkeypatch):
+    go = Course.go
+
+    def interrupted(course):
+        go(course)
+        return False
+
+    monkeypatch.setattr(Course, "go", interrupted)
+    parts = [(X[:150], Y[:150]), (X[150:], Y[150:])]
+    model = online(epochs=2).fit(Stream(lambda: iter(parts), classes=["far", "near"]))
+    assert model.n_seen_ == 150
+
+
+def test_rows_that_are_held_out_keep_their_numbers():
+    table = pd.DataFrame(X, columns=["a", "b"])
+    settings = {"epochs": 3, "early_stopping": True, "kernel": "rbf", "gamma": 0.5}
+    model = online(**settings).fit(table, Y)
+    assert_array_equal(model.support_vectors_, X[model.support_])
+    assert_array_equal(model.feature_names_in_, ["a", "b"])
+    assert model.n_seen_ <= 3 * 271
+    rare = np.array(["far"] * 297 + ["rare"] * 3)  # a share of three rows is none
+    assert_array_equal(online(**settings).fit(X, rare).classes_, ["far", "rare"])
+    given = settings | {"kernel": "precomputed"}
+    by_matrix = online(**given).fit(RBF(0.5)(X), Y)
+    assert by_matrix.score(RBF(0.5)(X), Y) > 0.9
+    with pytest.raises(InvalidData, match="of the rows of each class is none"):
+        online(early_stopping=True).fit(X[:4], ["far", "near"] * 2)
+
+
+def test_precision_does_not_change_with_the_parts():
+    model = online(**KERNELS[1]).partial_fit(X[:100], Y[:100])
+    model.partial_fit(X[100:].astype(np.float32), Y[100:])
+    assert model.support_vectors_.dtype == np.float64
+    rows = np.random.default_rng(0).normal(size=(200, 20)).astype(np.float32)
+    signs = rows[:, 0] > 0
+    model = online(kernel=lambda A, B: (A @ B.T + 1.0) ** 2).fit(rows, signs)
+    assert model.score(rows, signs) > 0.9
+
+
+def test_the_first_part_names_all_classes():
+    with pytest.raises(InvalidData, match=r"one class alone, 'far'.*classes="):
+        online().partial_fit(X[:10], ["far"] * 10)
+    model = online().partial_fit(X[:10], ["far"] * 10, classes=["far", "near"])
+    model.partial_fit(X[10:], Y[10:], classes=["near", "far"])
+    with pytest.raises(InvalidData, match=r"classes = .*and the model so far has"):
+        model.partial_fit(X, Y, classes=["far", "near", "between"])
+
+
+def test_scores_of_structures_are_minus_mean_losses():
+    codes = (Y == "far").astype(int)
+    for structure, data, targets in (
+        (Multiclass(2, bias=1.0), X, codes),
+        (Scalar(1.0), X, 2.0 * codes - 1.0),
+        (Chain(2), SEQUENCES, TAGS),
+    ):
+        model = OnlineSVM(structure, subset=20, random_state=0).fit(data, targets)
+        assert -1.0 * 4 <= model.score(data, targets) <= 0.0
+    losses = [-model.score((SEQUENCES[0][a : a + 4], [0, 4]), TAGS[a : a + 4]) for a in (0, 4, 8)]
+    three = (SEQUENCES[0][:12], np.array([0, 4, 8, 12])), TAGS[:12]
+    weighted = -model.score(*three, sample_weight=[1.0, 2.0, 5.0])
+    assert_allclose(weighted, np.average(losses, weights=[1.0, 2.0, 5.0]))
+    with pytest.raises(InvalidData, match="sample_weight has shape"):
+        model.score(*three, sample_weight=[1.0, 2.0])
+
+
+def test_chains_may_come_as_lists(tmp_path):
+    matrices = np.split(SEQUENCES[0], SEQUENCES[1][1:-1])
+    labels = [own.tolist() for own in np.split(TAGS, SEQUENCES[1][1:-1])]
+    for kernel in KERNELS:
+        stacked = OnlineSVM(Chain(2), subset=20, random_state=0, **kernel).fit(SEQUENCES, TAGS)
+        listed = OnlineSVM(Chain(2), subset=20, random_state=0, **kernel)
+        listed.fit(matrices, labels, validation=(matrices, labels))
+        assert_allclose(listed.last_, stacked.last_)
+        assert listed.score(matrices, labels) == stacked.score(SEQUENCES, TAGS)
+        assert_array_equal(np.concatenate(listed.predict(matrices)), stacked_labels(stacked))
+        listed.save(tmp_path / "model")
+        for wrong in (Chain(3), Chain(2, boundary=True)):
+            other = taut.load(tmp_path / "model", structure=wrong)
+            with pytest.raises(InvalidData, match="other weights for these data than the model"):
+                other.predict(matrices)
+            with pytest.raises(InvalidData, match="these data would have"):
+                other.partial_fit(matrices, labels)
+    with pytest.raises(InvalidData, match="30 sequences"):
+        listed.fit(matrices, labels[:-1])
+
+
+def stacked_labels(model):
+    return np.concatenate(model.predict(SEQUENCES))
 
 
 def test_another_kernel_is_no_way_to_go_on():
@@ -215,14 +381,33 @@ def test_another_kernel_is_no_way_to_go_on():
         changed = copy.deepcopy(model).set_params(**settings)
         with pytest.raises(InvalidData, match=found):
             changed.partial_fit(X[200:], Y[200:])
+    numbers = copy.deepcopy(model).set_params(gamma=model.kernel_.gamma)
+    assert numbers.partial_fit(X[200:], Y[200:]).n_seen_ == 300
+    named = online(kernel="rbf", gamma=7.0).partial_fit(X[:100], Y[:100])
+    own = online(kernel=lambda A, B: A @ B.T).partial_fit(X[:100], Y[:100])
+    for one, settings in (
+        (named, {"gamma": "scale"}),
+        (own, {"kernel": lambda A, B: (A @ B.T) ** 2}),
+    ):
+        with pytest.raises(InvalidData, match="go on with the same"):
+            one.set_params(**settings).partial_fit(X[100:], Y[100:])
+    for kernel in KERNELS:
+        for settings in ({"fit_intercept": False}, {"intercept_scaling": 3.0}):
+            one = online(**kernel).partial_fit(X[:100], Y[:100]).set_params(**settings)
+            with pytest.raises(InvalidData, match="make a constant feature of"):
+                one.partial_fit(X[100:], Y[100:])
     flat = online().partial_fit(X[:100], Y[:100]).set_params(kernel="rbf")
     with pytest.raises(InvalidData, match="the model so far has 'linear'"):
         flat.partial_fit(X[100:], Y[100:])
 
 
 def test_what_a_stream_does_not_tell_is_asked_for(tmp_path):
-    with pytest.raises(InvalidData, match="schedule = 'linear' divides by the number of examples"):
+    with pytest.raises(InvalidData, match=r"give schedule='power', rate=1\.0 and factor=1/n"):
         online(schedule="linear").partial_fit(X, Y)
+    advised = online(schedule="power", rate=1.0, factor=1 / 300, order="window")
+    linear = online(schedule="linear", epochs=1, order="window").fit(X, Y)
+    assert_allclose(advised.partial_fit(X, Y).last_, linear.last_)
+    advised.save(tmp_path / "advised")
     model = online(schedule=lambda t: t / 300).partial_fit(X, Y)
     with pytest.raises(TypeError, match="is a function, which no file can hold"):
         model.save(tmp_path / "model")

@@ -86,6 +86,50 @@ def test_bounds_enclose_the_optimum_after_each_pass(solver, C):
     assert found.primal <= 1.5 * best
 
 
+@pytest.mark.parametrize("C", [0.01, 0.1])
+def test_blocks_that_are_drawn_more_often_make_no_bound_too_high(C):
+    """By residuals wrong labels are drawn again and again: no block may get more than C_i."""
+    rng = np.random.default_rng(3)
+    signs = np.where(rng.random(90) < 0.3, -SIGNS, SIGNS)
+    factors = np.linalg.cholesky(RBF(0.5)(X) + 1e-12 * np.eye(90))
+    psi = [np.vstack([np.zeros(90), sign * row]) for sign, row in zip(signs, factors)]
+    best = solve_qp(psi, [np.array([0.0, 1.0])] * 90, np.full(90, C))[0]
+    problem = Problem(Scalar(), X, signs, C=C, space=through_kernel(RBF(0.5), whole=0))
+    for count in (1, 3, 10):
+        solver = MiniBatchPegasos(subset=7, order="residual")
+        found = solve(problem, solver, tol=0.0, max_iter=count, random_state=0).certificate
+        assert 0.0 < found.dual <= best * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("solver", ["pegasos", "cuts"])
+def test_lower_bounds_do_not_fall(solver):
+    run = passes(kernelised(C=10.0), SOLVERS[solver], 0)
+    duals = []
+    for _ in range(25):
+        while not run.solver.pass_(run.problem, run.state, 1.0, lambda: True).event.over:
+            pass
+        U = np.zeros_like(run.state.w)
+        run.state.dual_vector(U)
+        duals.append(run.problem.dual(run.state.loss_sum, U))
+        assert_allclose(run.state.dual_value(0.0), duals[-1], rtol=1e-5)
+    assert (np.diff(duals) >= -1e-5 * duals[-1]).all()
+    other = run.solver.init(run.problem, np.random.default_rng(0))
+    other.restore(run.state.arrays())
+    assert other.dual_value(0.0) == run.state.dual_value(0.0)
+
+
+def test_la_svm_knows_rows_without_length():
+    rows = X.copy()
+    rows[[5, 9]] = 0.0
+    space = through_kernel(Linear(), whole=0)
+    problem = Problem(Scalar(), rows, SIGNS, C=0.5, sample_weight=WEIGHT, space=space)
+    psi = [np.vstack([np.zeros(3), sign * row]) for sign, row in zip(SIGNS, rows)]
+    best = solve_qp(psi, [np.array([0.0, 1.0])] * 90, 0.5 * WEIGHT)[0]
+    found = solve(problem, LaSVM(precision=1e-6), tol=1e-4, random_state=0).certificate
+    assert found.status.name == "CONVERGED"
+    assert_allclose([found.primal, found.dual], best, rtol=2e-4)
+
+
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("solver", ["pegasos", "cuts"])
 def test_bounds_enclose_optima_of_structures(name, solver):

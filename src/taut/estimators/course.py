@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from taut.compiled.lanes import aligned_zeros
 from taut.console.notices import warn_once
 from taut.console.progress import StepRecord, step_line
-from taut.errors import InvalidData, NotConverged
+from taut.data.arrays import as_sequences
+from taut.data.labels import as_label_sequences, is_nested
+from taut.errors import InvalidData, InvalidType, NotConverged
 from taut.estimators.forms import KERNEL, form_of
 from taut.estimators.learning_curve import LearningCurve
 from taut.kernels import Kernel, as_kernel
@@ -21,18 +24,78 @@ from taut.solving import OnlineRun
 from taut.spaces.expansion import KernelPoint
 from taut.spaces.features import Features
 from taut.spaces.kernel import through_kernel
+from taut.storage.digest import Digest
+from taut.structures.abilities import ability
+from taut.structures.base import CompiledStructure, Structure
 
+#: The attribute that remembers with what a model began; no file holds it.
+BEGUN = "_begun"
 _SAME = ": go on with the same, or begin anew with fit"
 
 
-def _differs(given: Kernel, known: Kernel, rows: Any) -> bool:
-    """Whether a kernel is not the one that was resolved at the first call, as far as it tells."""
+class Begun(NamedTuple):
+    """With what a model began, as it was asked for at the first call."""
+
+    bias: float
+    kernel: Kernel | None
+
+
+def _token(kernel: Kernel) -> bytes:
+    """Tells kernels apart, also those that are functions of the same name."""
+    digest = Digest(code=True)
+    digest.add(kernel)
+    return digest.digest()
+
+
+def _differs(given: Kernel, known: Kernel, before: Begun | None, rows: Any) -> bool:
+    """Whether a kernel is not the one that was resolved at the first call, as far as is known."""
+    if before is not None and before.kernel is not None:
+        # The same words, or the numbers that they stood for.
+        return _token(given) not in (_token(before.kernel), _token(known))
     if not rows.shape[0]:
         return type(given) is not type(known)
     resolved = given.resolved(rows)
-    if repr(resolved) != repr(given):  # words, which stand for numbers of the first rows
+    if repr(resolved) != repr(given):  # words, which stand for numbers of rows that are gone
         return type(resolved) is not type(known)
-    return repr(given) != repr(known)
+    return _token(given) != _token(known)
+
+
+def check_structure(structure: Any) -> None:
+    """Refuse what is no structure, and those whose hinges say nothing of predictions."""
+    name = type(structure).__name__
+    if not isinstance(structure, Structure | CompiledStructure):
+        raise InvalidType(
+            f"structure = {structure!r}: give a structure, such as taut.structures.Chain(5), or "
+            "leave it out for rows with classes"
+        )
+    if ability(structure, "signed_losses"):
+        raise InvalidData(
+            f"structure = {name} has losses below zero, which are constraints and no errors to "
+            "learn from one subset after the other: use RegressionSVM for numbers, or "
+            "taut.solve(taut.Problem(structure, X, y))"
+        )
+    if not ability(structure, "scores_predict"):
+        raise InvalidData(
+            f"structure = {name} predicts by something else than its highest score: give the "
+            "structure without it, or use taut.solve(taut.Problem(structure, X, y))"
+        )
+
+
+def in_form(structure: Any, X: Any, y: Any = None) -> tuple[Any, Any]:
+    """Lists of matrices, and of the labels of their rows, stacked where a structure takes that."""
+    stacks = isinstance(structure, CompiledStructure) and not structure.takes_examples
+    if not stacks or not isinstance(X, list | tuple) or not all(map(_is_matrix, X)):
+        return X, y
+    matrix, offsets = as_sequences(X)
+    n = len(offsets) - 1
+    if isinstance(y, list | tuple | np.ndarray) and len(y) and is_nested(y, n):
+        labels = as_label_sequences(y, offsets)
+        y = labels if labels.dtype.kind != "O" else np.array(labels.tolist())
+    return (matrix, offsets), y
+
+
+def _is_matrix(x: Any) -> bool:
+    return (x.ndim if hasattr(x, "ndim") else np.ndim(x)) == 2
 
 
 class _Passing(Problem):
@@ -76,6 +139,7 @@ class Course:
             raise InvalidData(
                 f"kernel = {model.kernel!r}, and the model so far has {before}{_SAME}"
             )
+        self.begun = self._begin()
         space = self._space() if self.kernel else None
         self.problem = _Passing(structure, X, y, 1.0, weight, model._threads(), space=space)
         calls = model.n_calls_ if self.known else 0
@@ -85,6 +149,21 @@ class Course:
         self.calls = calls + 1
         if self.known:
             self._go_on()
+
+    def _begin(self) -> Begun:
+        """What is asked for now, if it is what the model began with."""
+        model, before = self.model, getattr(self.model, BEGUN, None)
+        given = model.kernel, model.gamma, model.degree, model.coef0
+        now = Begun(model._bias, as_kernel(*given) if self.kernel else None)
+        if before is None:
+            return now
+        if now.bias != before.bias:
+            raise InvalidData(
+                f"fit_intercept = {model.fit_intercept} and intercept_scaling = "
+                f"{model.intercept_scaling} make a constant feature of {now.bias:g}, and the model "
+                f"so far has one of {before.bias:g}{_SAME}"
+            )
+        return before
 
     def _space(self) -> Callable[[Features], Features]:
         model = self.model
@@ -98,7 +177,7 @@ class Course:
                     "themselves, give another kernel"
                 )
             support = model.support_vectors_
-            if _differs(given, kernel, support):
+            if _differs(given, kernel, getattr(model, BEGUN, None), support):
                 raise InvalidData(f"kernel = {given!r}, and the model so far has {kernel!r}{_SAME}")
         return through_kernel(
             kernel, cache=model.cache, whole=0, n_jobs=model._threads(), support=support
@@ -108,15 +187,18 @@ class Course:
         """Have w, its average and the counters of the model."""
         model, data, state = self.model, self.problem.data, self.state
         size = self._known_average().size
-        if model.last_.size != size or data.n_features != self._in_front + size:
+        wanted = data.n_features - self._in_front
+        if model.last_.size != size or wanted != size:
             raise InvalidData(
-                f"the data have {data.n_features} weights, and the model {model.last_.size}: give "
-                "the features of the first call"
+                f"the model so far has {size} weights, and these data would have {wanted}: give "
+                "the features, and the structure, of the first call"
             )
         ahead = np.zeros(self._in_front)
         data.assign(state.w, np.concatenate([ahead, model.last_]))
         if state.average is not None:
-            data.assign(state.average, np.concatenate([ahead, self._known_average()]))
+            average = aligned_zeros(len(state.w), np.float64)
+            data.assign(average, np.concatenate([ahead, self._known_average()]))
+            state.average = average
         state.step, state.seen = model.n_steps_, model.n_seen_
         state.evaluations = model.n_evaluations_
 
@@ -165,6 +247,7 @@ class Course:
             form |= self.model._attributes(average, coef_shape)
         curve = self.model.learning_curve_ if self.known else LearningCurve()
         return form | {
+            BEGUN: self.begun,
             "n_steps_": state.step,
             "n_seen_": state.seen,
             "n_calls_": self.calls,
@@ -186,12 +269,7 @@ class Course:
             numbers = np.concatenate([model.support_, numbers])
         b, own = (v[: n * columns].reshape(n, columns)[order] for v in (average, last))
         kept = np.flatnonzero(b.any(axis=1) | own.any(axis=1))
-        vectors = None if features.kernel.of_matrix else features.X[order[kept]]
-        point = KernelPoint(
-            numbers[kept], vectors, b[kept], features.constant * b.sum(axis=0),
-            average[n * columns :].copy(),
-        )  # fmt: skip
-        tail = last[n * columns :]
+        point = KernelPoint.of(features, average, order=order[kept], numbers=numbers[kept])
         return KERNEL.fitted(model, features.kernel, point, rows_so_far + n_new) | {
-            "last_": np.concatenate([own[kept].ravel(), tail])
+            "last_": np.concatenate([own[kept].ravel(), last[n * columns :]])
         }

@@ -16,18 +16,25 @@ _MOST = 4096  # points, beyond which every other one goes
 
 @dataclass(frozen=True)
 class LearningCurve:
-    """Arrays of one length: a point for each step, or for every second, fourth, ... of many.
+    """Arrays of one length: a point for each step, of which older ones may have gone.
+
+    Beyond 4096 points every second one goes, counted back from the newest, which stays. So of long
+    runs older points are further apart.
 
     Attributes
     ----------
     seen : ndarray
         Examples in all steps so far.
     with_loss : ndarray
-        The share of the step's examples with a loss, before the step.
+        The share of the step's examples with a violation, by weight, before the step.
     hinge : ndarray
-        The mean loss of these, before the step.
+        The mean largest violation of the step's examples, times weights, before the step.
+    residual : ndarray
+        The same of residual margins, as the step's problem had them.
     square : ndarray
         |u|^2 of what the step added.
+    gap : ndarray
+        The duality gap of the step's own problem, see `taut.solvers.functional_descent`.
     evaluations : ndarray
         Values of the kernel so far, 0 without one.
     n_support : ndarray
@@ -40,7 +47,9 @@ class LearningCurve:
     seen: np.ndarray = field(default_factory=lambda: np.empty(0))
     with_loss: np.ndarray = field(default_factory=lambda: np.empty(0))
     hinge: np.ndarray = field(default_factory=lambda: np.empty(0))
+    residual: np.ndarray = field(default_factory=lambda: np.empty(0))
     square: np.ndarray = field(default_factory=lambda: np.empty(0))
+    gap: np.ndarray = field(default_factory=lambda: np.empty(0))
     evaluations: np.ndarray = field(default_factory=lambda: np.empty(0))
     n_support: np.ndarray = field(default_factory=lambda: np.empty(0))
     validation_seen: np.ndarray = field(default_factory=lambda: np.empty(0))
@@ -53,7 +62,7 @@ class LearningCurve:
             for name in _OF_STEPS
         }
         while len(arrays["seen"]) > _MOST:
-            arrays = {name: values[1::2] for name, values in arrays.items()}
+            arrays = {name: values[::-2][::-1] for name, values in arrays.items()}
         return replace(self, **arrays)
 
     def validated(self, seen: int, error: float) -> Self:

@@ -5,27 +5,35 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import field
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
-from taut.checks import check_flag
+from taut.checks import check_flag, check_number
 from taut.data.arrays import as_matrix
-from taut.data.labels import as_labels, class_index, class_weights, share_right
+from taut.data.labels import (
+    as_labels,
+    class_index,
+    class_weights,
+    distinct,
+    hold_out,
+    share_right,
+)
 from taut.data.source import Source
 from taut.data.targets import number_labels
-from taut.data.weights import check_sample_weight
+from taut.data.weights import as_weights, check_sample_weight
 from taut.errors import InvalidData
 from taut.estimators.base import columns_of, estimator
-from taut.estimators.course import Course
+from taut.estimators.course import BEGUN, Course, check_structure, in_form
+from taut.estimators.early_stopping import Checks, check_validation
 from taut.estimators.forms import LINEAR, form_of
-from taut.estimators.learning_curve import LearningCurve
 from taut.estimators.linear import RowScores
-from taut.problem import Problem
+from taut.problem import Problem, check_factor
 from taut.solvers import FunctionalDescent
+from taut.solvers._subsets import is_count
 from taut.structures import Multiclass, Scalar
 
 _COLUMNS = ("n_features_in_", "feature_names_in_")
@@ -43,7 +51,8 @@ class OnlineSVM(ClassifierMixin, RowScores):
     ----------
     structure : CompiledStructure, optional
         What a label is, such as `taut.structures.Chain(5)`; X and y are then in the form that it
-        takes. By default y has classes of rows.
+        takes, and where that is stacked rows with offsets, lists of matrices and of their labels
+        will do. By default y has classes of rows.
     kernel, gamma, degree, coef0, cache
         As of `BinarySVM`.
     epochs : int, default=2
@@ -78,8 +87,8 @@ class OnlineSVM(ClassifierMixin, RowScores):
     support_, support_vectors_, dual_coef_, kernel_
         With a kernel; `support_` counts rows in the order in which they came.
     learning_curve_ : LearningCurve
-        What each step found: examples seen, the share with a loss, |u|^2, evaluations of the
-        kernel, support rows; and errors on validation data.
+        What each step found: examples seen, the share with a loss, |u|^2, the gap of its problem,
+        evaluations of the kernel, support rows; and errors on validation data.
     n_seen_ : int
         Examples in all steps.
     primal_ : float
@@ -119,28 +128,30 @@ class OnlineSVM(ClassifierMixin, RowScores):
     class_weight: dict | str | None = None
 
     def _solver(self, n_total: int | None) -> FunctionalDescent:
-        if self.budget is not None and form_of(self.kernel) is LINEAR:
-            raise InvalidData(
-                f"budget = {self.budget} is a number of support rows, and kernel='linear' has "
-                "none: leave it out, or give a kernel"
-            )
         return FunctionalDescent(
             subset=self.subset, schedule=self.schedule, rate=self.rate, factor=self.factor,
             order=self.order, precision=self.precision, bounds=self.bounds,
-            averaging=self.averaging, budget=self.budget, overflow=self.overflow, n_total=n_total,
+            averaging=self.averaging, budget=self.budget, overflow=self.overflow,
+            epochs=self.epochs, n_total=n_total,
         )  # fmt: skip
 
     def _check(self) -> None:
-        for name in ("epochs", "n_iter_no_change"):
-            value = getattr(self, name)
-            if not isinstance(value, Integral) or value < 1:
-                raise InvalidData(f"{name} = {value!r}: give a whole number from 1 on")
-        for name in ("early_stopping", "averaging"):
-            check_flag(name, getattr(self, name))
+        self._solver(None)
+        if not is_count(self.n_iter_no_change):
+            raise InvalidData(
+                f"n_iter_no_change = {self.n_iter_no_change!r}: give a whole number from 1 on"
+            )
+        check_flag("early_stopping", self.early_stopping)
+        check_number("validation_fraction", self.validation_fraction)
         if not 0.0 < self.validation_fraction < 1.0:
             raise InvalidData(
                 f"validation_fraction = {self.validation_fraction}: give a share between 0 and 1"
             )
+        if self.C is not None:
+            check_number("C", self.C)
+            check_factor(float(self.C))
+        if self.structure is not None:
+            check_structure(self.structure)
 
     # Learning
 
@@ -167,7 +178,7 @@ class OnlineSVM(ClassifierMixin, RowScores):
         if self.early_stopping and validation is None:
             X, y, sample_weight, validation = self._split(X, y, sample_weight)
         course, facts = model._course(X, y, sample_weight, None)
-        checks = _Checks(validation, self.n_iter_no_change if self.early_stopping else None)
+        checks = self._checks(validation, facts)
         for _ in range(self.epochs):
             whole = course.go()
             model = self._with(course.attributes(model._shape_of(facts)) | facts)
@@ -195,19 +206,39 @@ class OnlineSVM(ClassifierMixin, RowScores):
         self._check()
         if self.schedule == "linear":
             raise InvalidData(
-                "schedule = 'linear' divides by the number of examples, which parts do not tell: "
-                "give a function of t, such as schedule=lambda t: t / 100_000"
+                "schedule = 'linear' divides by the number of examples n, which parts do not tell: "
+                "give schedule='power', rate=1.0 and factor=1/n, such as factor=1e-5"
             )
-        model = self._with(self._fitted() if hasattr(self, "n_seen_") else {})
-        if classes is not None and self.structure is None and not hasattr(model, "classes_"):
-            model.classes_ = class_index(as_labels(classes, len(classes)))[0]
-        return self._take(model._passed(X, y, sample_weight, None))
+        known = hasattr(self, "n_seen_")
+        model = self._with(self._fitted() if known else {})
+        if classes is not None and self.structure is None:
+            given = class_index(as_labels(classes, len(classes)))[0]
+            before = getattr(model, "classes_", given)
+            if set(given.tolist()) != set(before.tolist()):
+                raise InvalidData(
+                    f"classes = {given.tolist()}, and the model so far has {before.tolist()}: name "
+                    "all labels at the first call, or begin anew with fit"
+                )
+            model.classes_ = before
+        if known and sample_weight is not None and not np.any(sample_weight):
+            self._check_idle(model, X, y, sample_weight)
+            return self
+        return self._take(model._passed(X, y, sample_weight, None)[0])
 
-    def _passed(self, X: Any, y: Any, sample_weight: Any, n_total: int | None) -> dict[str, Any]:
-        """The fitted attributes after one more pass, over these data."""
+    def _check_idle(self, model: Self, X: Any, y: Any, sample_weight: Any) -> None:
+        """Refuse a part that could not be learned from, though nothing of it has weight."""
+        n = len(np.ravel(sample_weight)) if self.structure is not None else as_matrix(X).shape[0]
+        as_weights(sample_weight, n)
+        if self.structure is None:
+            model._rows(X, y, None)
+
+    def _passed(
+        self, X: Any, y: Any, sample_weight: Any, n_total: int | None
+    ) -> tuple[dict[str, Any], bool]:
+        """The fitted attributes after a pass over these data, and whether it came to its end."""
         course, facts = self._course(X, y, sample_weight, n_total)
-        course.go()
-        return course.attributes(self._shape_of(facts)) | facts
+        whole = course.go()
+        return course.attributes(self._shape_of(facts)) | facts, whole
 
     def _fit_source(self, source: Source, validation: Any) -> dict[str, Any]:
         """The same after `epochs` passes over the parts of a source."""
@@ -222,20 +253,32 @@ class OnlineSVM(ClassifierMixin, RowScores):
                 "memory"
             )
         model = self
-        checks = _Checks(validation, self.n_iter_no_change if self.early_stopping else None)
         if self.early_stopping and validation is None:
             raise InvalidData("early_stopping on a source needs validation=(X, y)")
         model.classes_ = class_index(source.classes)[0]
+        checks = self._checks(validation, {"classes_": model.classes_})
+        whole = True
         for _ in range(self.epochs):
             with closing(source.chunks()) as chunks:
                 for chunk in chunks:
                     if chunk.offsets is not None:
                         raise InvalidData("the source holds sequences, and OnlineSVM takes rows")
                     labels, weight = source.labels(chunk), chunk.sample_weight
-                    model = self._with(model._passed(chunk.X, labels, weight, source.n_blocks))
-            if checks.stop(model):
+                    if weight is not None and not np.any(weight) and hasattr(model, "n_seen_"):
+                        continue
+                    fitted, whole = model._passed(chunk.X, labels, weight, source.n_blocks)
+                    model = self._with(fitted)
+                    if not whole:
+                        break
+            if checks.stop(model) or not whole:
                 break
         return checks.fitted(model)
+
+    def _checks(self, validation: Any, facts: dict[str, Any]) -> Checks:
+        """What looks at validation data after each pass; refuses those that it could not score."""
+        if validation is not None:
+            check_validation(validation, facts)
+        return Checks(validation, self.n_iter_no_change if self.early_stopping else None)
 
     def _refuse_beside_source(self, *given: Any) -> None:
         if any(value is not None for value in given):
@@ -248,7 +291,8 @@ class OnlineSVM(ClassifierMixin, RowScores):
         return model
 
     def _fitted(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name.endswith("_")}
+        own = vars(self).items()
+        return {name: value for name, value in own if name.endswith("_") or name == BEGUN}
 
     def _split(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any, Any]:
         """Rows to learn from, and rows to validate on."""
@@ -259,12 +303,17 @@ class OnlineSVM(ClassifierMixin, RowScores):
             )
         self._need(y)
         matrix = as_matrix(X)
-        labels = as_labels(y, matrix.shape[0])
-        order = np.random.default_rng(self._seed()).permutation(len(labels))
-        n_held = min(max(round(self.validation_fraction * len(labels)), 1), len(labels) - 1)
-        held, kept = np.sort(order[:n_held]), np.sort(order[n_held:])
-        weight = None if sample_weight is None else np.asarray(sample_weight)[kept]
-        return matrix[kept], labels[kept], weight, (matrix[held], labels[held])
+        codes = class_index(as_labels(y, matrix.shape[0]))[1]
+        weight = check_sample_weight(sample_weight, len(codes), unit="row of X")
+        held = hold_out(codes, self.validation_fraction, np.random.default_rng(self._seed()))
+        if not held.any():
+            raise InvalidData(
+                f"validation_fraction = {self.validation_fraction} of the rows of each class is "
+                "none: give a larger share, or fit(X, y, validation=(X_held_out, y_held_out))"
+            )
+        # Rows without weight are not learned from, and all others keep their numbers.
+        others = _safe_indexing(X, np.flatnonzero(held)), as_labels(y, len(codes))[held]
+        return X, y, np.where(held, 0.0, weight), others
 
     def _course(
         self, X: Any, y: Any, sample_weight: Any, n_total: int | None
@@ -273,7 +322,8 @@ class OnlineSVM(ClassifierMixin, RowScores):
         self._need(y)
         facts: dict[str, Any] = {}
         if self.structure is not None:
-            structure, targets, weight = self.structure, y, sample_weight
+            structure, weight = self.structure, sample_weight
+            X, targets = in_form(structure, X, y)
         else:
             structure, facts, X, targets, weight = self._rows(X, y, sample_weight)
         solver = self._solver(n_total)
@@ -292,6 +342,11 @@ class OnlineSVM(ClassifierMixin, RowScores):
         labels = as_labels(y, matrix.shape[0])
         classes = getattr(self, "classes_", None)
         if classes is None:
+            if len(distinct(labels)[0]) == 1:
+                raise InvalidData(
+                    f"y has one class alone, {labels.tolist()[0]!r}: name all labels that may come "
+                    "in partial_fit(X, y, classes=...), or give rows of at least two classes"
+                )
             classes, codes = class_index(labels)
         else:
             codes = number_labels(labels, classes)
@@ -310,7 +365,8 @@ class OnlineSVM(ClassifierMixin, RowScores):
 
     def _primal(self, problem: Problem) -> float:
         """The objective at the reference C."""
-        return float(problem.with_factor(float(self.C or 1.0)).primal(self._form.point(self)))
+        assert self.C is not None
+        return float(problem.with_factor(float(self.C)).primal(self._form.point(self)))
 
     # Answers
 
@@ -338,7 +394,7 @@ class OnlineSVM(ClassifierMixin, RowScores):
         """The class of each row, or what the structure says of each example."""
         check_is_fitted(self)
         if self.structure is not None:
-            data, w = self._form.bound(self, self.structure, X)
+            data, w = self._bound(X)
             return data.predict(w, self._threads())
         scores = self.decision_function(X)
         best = scores > 0.0 if scores.ndim == 1 else scores.argmax(axis=1)
@@ -348,11 +404,30 @@ class OnlineSVM(ClassifierMixin, RowScores):
         """Share of rows whose class is right; with a structure, minus the mean loss."""
         check_is_fitted(self)
         if self.structure is not None:
-            data, w = self._form.bound(self, self.structure, X, y)
-            return -float(np.mean(data.prediction_losses(w)))
+            self._need(y)
+            data, w = self._bound(X, y)
+            losses = data.prediction_losses(w)
+            weight = check_sample_weight(sample_weight, len(losses), unit="example")
+            return -float(np.average(losses, weights=weight))
         predicted = self.predict(X)
         weight = check_sample_weight(sample_weight, len(predicted))
         return share_right(predicted, as_labels(y, len(predicted)), weight)
+
+    def _bound(self, X: Any, y: Any = None) -> tuple[Any, np.ndarray]:
+        """New data bound to the structure, and the weights to predict them with."""
+        check_structure(self.structure)
+        X, y = in_form(self.structure, X, y)
+        data, w = self._form.bound(self, self.structure, X, y)
+        fits = len(w) == data.n_features
+        if fits and hasattr(self, "dual_coef_"):
+            fits = data.blocks.features.columns == len(self.dual_coef_)
+        if not fits:
+            raise InvalidData(
+                f"{type(self.structure).__name__} has other weights for these data than the model "
+                "has learned: give structure= as it was when the model was fitted, and X with the "
+                "same features"
+            )
+        return data, w
 
     def _error(self, X: Any, y: Any = None) -> float:
         """Share of rows whose class is wrong; with a structure, the mean loss."""
@@ -361,34 +436,3 @@ class OnlineSVM(ClassifierMixin, RowScores):
     def _need_rows(self, method: str) -> None:
         if self.structure is not None:
             raise InvalidData(f"{method} is of classes of rows, and a structure was given")
-
-
-class _Checks:
-    """Errors on validation data after each pass, and the best model if one stops by them."""
-
-    def __init__(self, validation: Any, patience: int | None) -> None:
-        self.validation, self.patience = validation, patience
-        self._found: list[tuple[int, float]] = []
-        self._best: dict[str, Any] | None = None
-
-    def stop(self, model: OnlineSVM) -> bool:
-        """Look at a model; whether passes have not helped for long enough."""
-        if self.validation is None:
-            return False
-        error = model._error(*self.validation)
-        errors = [known for _seen, known in self._found]
-        self._found.append((model.n_seen_, error))
-        if self.patience is None:
-            return False
-        if error < min(errors, default=np.inf):
-            self._best = model._fitted()
-        errors.append(error)
-        return len(errors) - 1 - int(np.argmin(errors)) >= self.patience
-
-    def fitted(self, model: OnlineSVM) -> dict[str, Any]:
-        """The attributes of the best model, or of the last one, with all errors in the curve."""
-        last = model._fitted()
-        curve: LearningCurve = last["learning_curve_"]
-        for seen, error in self._found:
-            curve = curve.validated(seen, error)
-        return (self._best or last) | {"learning_curve_": curve}

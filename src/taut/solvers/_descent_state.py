@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from taut.compiled.lanes import aligned_zeros
 from taut.problem import Problem
 from taut.solvers._subset_state import SubsetState
+from taut.spaces.few_rows import FewRows
 from taut.spaces.support_budget import SupportBudget
 from taut.storage.stored import Stored, check, require
 
 
 class DescentStep(NamedTuple):
-    """What one step found, before it moved w but for the last four numbers.
+    """What one step found.
+
+    `with_loss`, `hinge` and `residual` are at the w before the step; `square`, `gap`, `evaluations`
+    and `n_support` are known after it.
 
     Attributes
     ----------
@@ -22,12 +27,13 @@ class DescentStep(NamedTuple):
     seen : int
         Examples in all steps so far.
     with_loss : float
-        The share of the subset with a violated label, weighted.
+        The share of the subset's weight that is on examples with a violated label.
     hinge : float
-        The mean over the subset of the largest violation at w, weighted.
+        The sum over the subset of the largest violations, times weights, divided by the number of
+        examples k, as the problem of the step has it.
     residual : float
-        The mean over the subset of the largest residual margin: `hinge`, at most the largest loss
-        where residual margins are bounded.
+        The same of the largest residual margins: `hinge`, or less where residual margins are
+        bounded.
     rate : float
         lambda_t.
     square : float
@@ -53,17 +59,64 @@ class DescentStep(NamedTuple):
 
 
 class DescentState(SubsetState):
-    """A point that is the sum of all steps. There are no dual variables of the whole problem."""
+    """A point that is the sum of all steps. There are no dual variables of the whole problem.
 
-    counts = (*SubsetState.counts, "evaluations")
+    Where points are weights, the average is kept as a multiple of what w is ahead of it: a step
+    that moves some weights then costs as much as these are many, and not as w is long.
+    """
+
+    counts = (*SubsetState.counts, "passes", "evaluations")
 
     def __init__(self, problem: Problem, rng: np.random.Generator, averaging: bool) -> None:
+        self._of_weights = problem.quadratic.of_weights
         super().__init__(problem, rng, averaging)
-        #: Values of a kernel that runs before this one computed.
-        self.evaluations = 0
+        #: Passes of this run that are over.
+        self.passes = 0
+        #: Values that earlier runs or calls computed; negative where the problem had some before.
+        self.evaluations = -int(problem.data.evaluations)
         self.steps: list[DescentStep] = []
         #: What keeps support rows within a budget.
         self.limit: SupportBudget | None = None
+
+    @property
+    def average(self) -> np.ndarray | None:
+        """The average; of weights, in an array of its own."""
+        if self._known is None or not self._of_weights:
+            return self._known
+        average = aligned_zeros(len(self.w), np.float64)
+        np.multiply(self._known, -self._factor, out=average)
+        average += self.w
+        return average
+
+    @average.setter
+    def average(self, given: np.ndarray | None) -> None:
+        # The average itself; of weights, w - average over the factor.
+        self._known, self._factor = given, 1.0
+        if given is not None and self._of_weights:
+            self._known = self.w - given
+
+    def add(self, rows: FewRows, coefficients: np.ndarray, share: float) -> None:
+        """Move w by rows, and have it in the average with a share."""
+        points = [(self.w, 1.0)]
+        if self._known is not None and self._of_weights:
+            points.append((self._known, 1.0 / self._factor))
+        rows.add(coefficients, points)
+        self._take_average(share)
+
+    def absorb(self, data: Any, U: np.ndarray, share: float) -> None:
+        """Move w by what dual variables of some blocks sum up to, alike."""
+        self.problem.data.absorb(data, U, self.w)
+        if self._known is not None and self._of_weights:
+            self._known += U / self._factor
+        self._take_average(share)
+
+    def _take_average(self, share: float) -> None:
+        if self._known is None or not self._of_weights:
+            self.take_average(share)
+        elif share < 1.0:
+            self._factor *= 1.0 - share
+        else:
+            self._known[:], self._factor = 0.0, 1.0
 
     def arrays(self):
         """Everything, as named arrays."""
@@ -77,9 +130,10 @@ class DescentState(SubsetState):
     def restore(self, arrays):
         """Go on exactly where `arrays` were taken."""
         check(arrays, {"steps": Stored("f8", (None, len(DescentStep._fields)))})
+        computed = self.problem.data.evaluations
         super().restore(arrays)
         require(self.step >= len(arrays["steps"]), "steps are miscounted")
-        self.evaluations -= self.problem.data.evaluations
+        self.evaluations -= computed
         whole = ("step", "seen", "evaluations", "n_support")
         self.steps = []
         for row in arrays["steps"].tolist():

@@ -2,13 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from taut.compiled.lanes import aligned_zeros
+from taut.compiled.lanes import aligned_copy, aligned_zeros
 from taut.engines.base import DualState
 from taut.errors import InvalidData
 from taut.problem import Problem
 from taut.storage.stored import Stored, check
+
+
+class BestDual:
+    """The highest feasible dual point so far, by its summed losses and its dual vector."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.value = self.loss = 0.0  # of a = 0
+        self.U = aligned_zeros(problem.data.size, np.float64)
+
+    def offer(self, value: float, loss: float, write: Callable[[np.ndarray], object]) -> None:
+        """Take a point of this value if it is higher; `write` writes its dual vector."""
+        if value > self.value:
+            self.value, self.loss = value, loss
+            write(self.U)
+
+    def vector(self, U: np.ndarray) -> None:
+        """The dual vector, with all that bounds are read off."""
+        U[:] = self.U
+        self.problem.data.settle(U)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Everything, as named arrays."""
+        return {"best_dual": np.array([self.value, self.loss]), "best_U": self.U}
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        """Have what `arrays` say."""
+        check(
+            arrays,
+            {"best_dual": Stored("f8", (2,), 0.0), "best_U": Stored("f8", self.U.shape)},
+        )
+        self.value, self.loss = arrays["best_dual"].tolist()
+        self.U[:] = arrays["best_U"]
 
 
 class SubsetState(DualState):
@@ -22,9 +57,9 @@ class SubsetState(DualState):
         self.problem = problem
         self.rng = rng
         self.w = aligned_zeros(problem.data.size, np.float64)
-        self.average = np.zeros_like(self.w) if averaging else None
+        self.average = aligned_zeros(len(self.w), np.float64) if averaging else None
         self.step = self.seen = 0
-        # Of the order of this pass, and the blocks of it that are done.
+        # `seed` makes the order of this pass; `done` counts its examples that are done.
         self.seed = self.done = 0
 
     def take_average(self, share: float) -> None:
@@ -72,7 +107,7 @@ class SubsetState(DualState):
         self.w[:] = arrays["w"]
         if self.average is not None:
             check(arrays, {"average": point})
-            self.average[:] = arrays["average"]
+            self.average = aligned_copy(arrays["average"])
         for name, count in zip(self.counts, arrays["counts"].tolist(), strict=True):
             setattr(self, name, count)
 

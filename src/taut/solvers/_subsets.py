@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -56,6 +57,10 @@ class Subsets(Solver[State], Generic[State]):
         self, problem: Problem, state: State, stiffness: float, keep_going: KeepGoing
     ) -> PassReport:
         """As many examples as there are, a subset after the other."""
+        with turns_of(problem):
+            return self._pass(problem, state, keep_going)
+
+    def _pass(self, problem: Problem, state: State, keep_going: KeepGoing) -> PassReport:
         weighted = np.flatnonzero(problem.block_weight > 0.0)
         if state.done == 0:
             state.seed = int(draw_seed(state.rng))
@@ -63,6 +68,7 @@ class Subsets(Solver[State], Generic[State]):
         hinges, calls = 0.0, 0
         for chosen in self._chosen(problem, state, weighted):
             state.step += 1
+            state.seen += len(chosen)
             hinges += self.step(problem, state, chosen, len(weighted), keep_going)
             calls += len(chosen)
             if not keep_going() or time.perf_counter() - began > _SECONDS:
@@ -83,7 +89,7 @@ class Subsets(Solver[State], Generic[State]):
         n: int,
         keep_going: KeepGoing,
     ) -> float:
-        """Look at some of n examples, move w, and count them; return their summed hinges.
+        """Look at some of n examples, and move w; return their summed hinges.
 
         These are at the w before, each times the example's weight.
         """
@@ -114,10 +120,21 @@ class Subsets(Solver[State], Generic[State]):
             yield np.sort(chosen)
 
 
+def turns_of(problem: Problem) -> AbstractContextManager:
+    """What two solves at once take turns by, where the matrix of a kernel is one for both."""
+    features = getattr(getattr(problem.data, "blocks", None), "features", None)
+    return getattr(features, "turns", nullcontext())
+
+
+def is_count(value: Any) -> bool:
+    """Whether something is a whole number from 1 on; True and False are none."""
+    return type(value) is not bool and isinstance(value, int | np.integer) and bool(value >= 1)
+
+
 def check_subset(subset: int | float) -> None:
     """Refuse what is neither a number of examples nor a share of them."""
-    whole = isinstance(subset, int | np.integer) and subset >= 1
-    if not whole and not 0.0 < subset <= 1.0:
+    share = isinstance(subset, float | np.floating) and 0.0 < subset <= 1.0
+    if not is_count(subset) and not share:
         raise InvalidData(
             f"subset = {subset!r}: give a number of examples, or a share between 0 and 1"
         )

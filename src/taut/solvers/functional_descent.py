@@ -9,13 +9,15 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from taut.checks import check_choice
+from taut.binding.residuals import margins_at
+from taut.binding.row_problem import RowProblem, row_problem
+from taut.checks import check_choice, check_flag, check_number
 from taut.engines.turns import KeepGoing, draw_seed
-from taut.errors import InvalidData
+from taut.errors import InvalidData, InvalidType
 from taut.problem import Problem
 from taut.solvers._block_ascent import BlockAscent
 from taut.solvers._descent_state import DescentState, DescentStep
-from taut.solvers._subsets import Subsets
+from taut.solvers._subsets import Subsets, is_count
 from taut.solvers.base import Candidate, PassEvent, PassReport
 from taut.solvers.dual_coordinate import DualCoordinate
 from taut.spaces.support_budget import SupportBudget
@@ -23,11 +25,11 @@ from taut.spaces.support_budget import SupportBudget
 _SWEEPS = 300  # over a subset, at most: a step that is less exact says so
 
 
-class _Added(NamedTuple):
-    """What a step adds to w, as its subset sees it, and what is known about its problem."""
+class _Found(NamedTuple):
+    """What a step found: hinges and largest residual margins at the w before, and its problem."""
 
-    U: np.ndarray
-    residual: float
+    hinges: np.ndarray
+    residuals: np.ndarray
     square: float
     gap: float
 
@@ -86,10 +88,13 @@ class FunctionalDescent(Subsets[DescentState]):
     overflow : {"merge", "remove"}, default="merge"
         What happens to those with the smallest coefficients beyond that: w is projected onto the
         span of the rows that stay, or they are dropped, which spoils w.
+    epochs : int, default=2
+        Passes after which training ends, if nothing ends it before.
     n_total : int, optional
         n of "linear", where more examples are to come than the problem has.
     inner : BlockAscent, optional
-        Solves the problems of steps; by default `DualCoordinate()`.
+        Solves the problems of steps by sweeps; by default `DualCoordinate()`, and where blocks
+        are rows with two or several classes, exact steps on the matrix of the subset's rows.
 
     Examples
     --------
@@ -109,6 +114,11 @@ class FunctionalDescent(Subsets[DescentState]):
     """
 
     name: ClassVar[str] = "functional_descent"
+    #: What to do where the gap is not small enough: it never will be.
+    advice: ClassVar[str] = (
+        "functional_descent does not minimise this objective, and more passes may raise it; use 1 "
+        "to 3 passes and judge the model by its errors, or solver='dual_coordinate'"
+    )
     subset: int | float = 50
     schedule: str | Callable[[int], float] = "constant"
     rate: float | None = None
@@ -119,27 +129,35 @@ class FunctionalDescent(Subsets[DescentState]):
     averaging: bool = True
     budget: int | None = None
     overflow: str = "merge"
+    epochs: int = 2
     n_total: int | None = None
     inner: BlockAscent | None = None
 
     def __post_init__(self) -> None:
         self.check_subsets()
-        check_choice("bounds", self.bounds, ("auto", *_BOUNDS, "none"))
+        check_choice("bounds", self.bounds, ("auto", *_LEAST, "none"))
         check_choice("overflow", self.overflow, ("merge", "remove"))
-        if self.budget is not None and not (
-            isinstance(self.budget, int | np.integer) and self.budget >= 1
-        ):
-            raise InvalidData(f"budget = {self.budget!r}: give a number of support rows, or None")
-        if not (self.factor > 0.0 and 0.0 < self.precision < 1.0):
-            raise InvalidData(
-                f"factor = {self.factor} must be positive, precision = {self.precision} between 0 "
-                "and 1"
-            )
+        check_flag("averaging", self.averaging)
+        counts = {"budget": (self.budget, "a number of support rows"),
+                  "n_total": (self.n_total, "a number of examples")}  # fmt: skip
+        for name, (value, what) in counts.items():
+            if value is not None and not is_count(value):
+                raise InvalidData(f"{name} = {value!r}: give {what}, or None")
+        if not is_count(self.epochs):
+            raise InvalidData(f"epochs = {self.epochs!r}: give a whole number from 1 on")
+        check_number("factor", self.factor)
+        if not 0.0 < self.factor < math.inf:
+            raise InvalidData(f"factor = {self.factor}: it must be positive and finite")
+        check_number("precision", self.precision)
+        if not 0.0 < self.precision < 1.0:
+            raise InvalidData(f"precision = {self.precision}: give a number between 0 and 1")
         if not callable(self.schedule):
             check_choice("schedule", self.schedule, tuple(_SCHEDULES))
             needed = _RATES.get(self.schedule)
             if needed is None:
                 return
+            if self.rate is not None:
+                check_number("rate", self.rate)
             rate = math.nan if self.rate is None else self.rate
             if not needed[0] < rate < needed[1]:
                 raise InvalidData(
@@ -150,7 +168,7 @@ class FunctionalDescent(Subsets[DescentState]):
     def check(self, problem: Problem) -> None:
         """Refuse bounds and budgets where they have no meaning."""
         super().check(problem)
-        if self.bounds in _BOUNDS and not problem.data.bounds_residuals:
+        if self.bounds in _LEAST and not problem.data.bounds_residuals:
             raise InvalidData(
                 f"bounds = {self.bounds!r} needs all labels of an example, one by one, and "
                 f"{type(problem.structure).__name__} lists none: give 'none' or 'auto'"
@@ -164,7 +182,13 @@ class FunctionalDescent(Subsets[DescentState]):
     def rate_of(self, t: int, k: int, n: int) -> float:
         """lambda_t."""
         if callable(self.schedule):
-            value = float(self.schedule(t))
+            value = self.schedule(t)
+            try:
+                value = float(value)
+            except (TypeError, ValueError) as error:
+                raise InvalidType(
+                    f"the schedule returns {value!r} for step {t}: return lambda, a number"
+                ) from error
         else:
             value = _SCHEDULES[self.schedule](t, k, self.n_total or n, self.rate)
         value *= self.factor
@@ -183,12 +207,24 @@ class FunctionalDescent(Subsets[DescentState]):
             state.limit = SupportBudget(data.blocks.features, self.budget, merges)
         return state
 
+    def pass_(
+        self, problem: Problem, state: DescentState, stiffness: float, keep_going: KeepGoing
+    ) -> PassReport:
+        """A pass, unless there were enough: a run that is resumed at its end stays there."""
+        if state.passes >= self.epochs:
+            return PassReport(0.0, 0.0, 0, PassEvent.SETTLED)
+        return super().pass_(problem, state, stiffness, keep_going)
+
     def report(
         self, problem: Problem, state: DescentState, primal: float, calls: int, over: bool
     ) -> PassReport:
         """The primal at the reference C, and no lower bound but 0."""
+        state.passes += over
         event = PassEvent.INCOMPLETE if over else PassEvent.PART
-        candidate = None if state.average is None else Candidate(state.average)
+        if over and state.passes >= self.epochs:
+            event = PassEvent.SETTLED
+        average = state.average
+        candidate = None if average is None else Candidate(average)
         return PassReport(max(primal, 0.0), 0.0, calls, event, candidate)
 
     def step(
@@ -200,70 +236,105 @@ class FunctionalDescent(Subsets[DescentState]):
         keep_going: KeepGoing,
     ) -> float:
         """Add to w what these examples ask for."""
-        k = len(chosen)
+        k, given = len(chosen), problem.sample_weight[chosen]
         rate = self.rate_of(state.step, k, n)
-        weight = problem.sample_weight[chosen]
-        data: Any = problem.some(chosen)
-        local = problem.data.local(data, state.w)
-        hinges = data.hinges(local)
-        added = self._added(data, local, weight / (rate * k), state, problem, keep_going)
-        problem.data.absorb(data, added.U, state.w)
-        state.take_average(2.0 / (state.step + 1.0))
+        data: Any = problem.data
+        # Where all labels of a row are at hand, its problem needs no more than inner products.
+        rows = row_problem(data, chosen) if self.inner is None and data.bounds_residuals else None
+        if rows is not None:
+            found = self._by_rows(rows, problem, state, chosen, given / (rate * k), keep_going)
+        else:
+            found = self._by_sweeps(problem, state, chosen, given / (rate * k), keep_going)
         if state.limit is not None:
             state.limit.shrink(*state.points)
-        state.seen += k
-        found = DescentStep(
-            state.step, state.seen, float(weight @ (hinges > 0.0)) / k, float(weight @ hinges) / k,
-            added.residual * rate, rate, added.square, added.gap,
-            state.evaluations + problem.data.evaluations, problem.data.n_support(state.w),
+        total = float(given.sum())
+        state.steps.append(
+            DescentStep(
+                state.step, state.seen, float(given @ (found.hinges > 0.0)) / total,
+                float(given @ found.hinges) / k, float(given @ found.residuals) / k, rate,
+                found.square, found.gap, state.evaluations + data.evaluations,
+                data.n_support(state.w),
+            )
         )  # fmt: skip
-        state.steps.append(found)
-        return k * found.hinge
+        return float(given @ found.hinges)
 
-    def _added(
+    def _by_rows(
         self,
-        data: Any,
-        local: np.ndarray,
-        weight: np.ndarray,
-        state: DescentState,
+        rows: RowProblem,
         problem: Problem,
+        state: DescentState,
+        chosen: np.ndarray,
+        weight: np.ndarray,
         keep_going: KeepGoing,
-    ) -> _Added:
-        """Solve the problem of a step, as far as `precision` asks, or until told to stop."""
-        bounds = self.bounds
-        if bounds == "auto":
-            bounds = "above" if data.bounds_residuals else "none"
-        if bounds != "none":
-            all_data: Any = problem.data
-            data = all_data.with_residuals(data, local, _BOUNDS[bounds])
+    ) -> _Found:
+        """Solve the problem of a step on the matrix of its rows."""
+        losses, most = margins_at(problem.data, state.w, chosen)
+        hinges = np.maximum(losses.max(axis=1), 0.0)
+        if self.bounds != "none":
+            losses = np.clip(losses, _LEAST.get(self.bounds, -math.inf), most[:, None])
+        solution = rows.solve(losses, weight, self.precision, draw_seed(state.rng), keep_going)
+        state.add(rows.rows, solution.coefficients, 2.0 / (state.step + 1.0))
+        residuals = np.maximum(losses.max(axis=1), 0.0)
+        return _Found(hinges, residuals, solution.square, solution.gap)
+
+    def _by_sweeps(
+        self,
+        problem: Problem,
+        state: DescentState,
+        chosen: np.ndarray,
+        weight: np.ndarray,
+        keep_going: KeepGoing,
+    ) -> _Found:
+        """Solve it by sweeps over its blocks, as far as `precision` asks, or until told to stop."""
+        whole: Any = problem.data
+        data: Any = problem.some(chosen)
+        local = whole.local(data, state.w)
+        hinges = data.hinges(local)
+        if self.bounds != "none" and data.bounds_residuals:
+            data = whole.with_residuals(data, local, _LEAST.get(self.bounds, -math.inf))
             local = np.zeros_like(local)
         quadratic, begin = data.quadratic, local.copy()
-        inner = self.inner or DualCoordinate()
-        part = inner.part_of(data, weight, 1, local.dtype)
+        part = (self.inner or DualCoordinate()).part_of(data, weight, 1, local.dtype)
+        residuals = np.maximum(data.hinges(local), 0.0)
         U = np.zeros(data.size)
-        residual = float(weight @ np.maximum(data.hinges(local), 0.0))
         for number in range(1, _SWEEPS + 1):
             reply = part.sweep(local, draw_seed(state.rng), state.rng, 1.0, keep_going)
             last = number == _SWEEPS or not keep_going()
-            U[:] = 0.0
-            losses = part.sum_up(U)
             step = local - begin
             square = quadratic.dot(step, step)
-            dual = losses - quadratic.dot(U, begin) - 0.5 * square
-            enough = self.precision * max(dual, 0.0)
-            if reply.gap > 2.0 * enough and not last:
+            # By what visits added up: sums afresh are worth their time only near the end.
+            dual = part.loss_sum - quadratic.dot(step, begin) - 0.5 * square
+            if reply.gap > 2.0 * self.precision * max(dual, 0.0) and not last:
                 continue
+            U[:] = 0.0
+            losses = part.sum_up(U)
+            dual = losses - quadratic.dot(U, begin) - 0.5 * square
             primal = 0.5 * square + float(weight @ np.maximum(data.hinges(local), 0.0))
-            if primal - dual <= enough or last:
+            if primal - dual <= self.precision * max(dual, 0.0) or last:
                 break
-        return _Added(U, residual, square, max(primal - dual, 0.0))
+        state.absorb(data, U, 2.0 / (state.step + 1.0))
+        return _Found(hinges, residuals, square, max(primal - dual, 0.0))
 
 
+def _geometric(t: int, k: int, n: int, rate: float) -> float:
+    return _exponential(-t * math.log(rate))
+
+
+def _power(t: int, k: int, n: int, rate: float) -> float:
+    return _exponential(rate * math.log(t))
+
+
+def _exponential(x: float) -> float:
+    return math.exp(x) if x < _LARGEST_EXPONENT else math.inf
+
+
+_LARGEST_EXPONENT = 709.0
 _SCHEDULES: dict[str, Callable[..., float]] = {
     "constant": lambda t, k, n, rate: 1.0 / k,
     "linear": lambda t, k, n, rate: t / n,
-    "geometric": lambda t, k, n, rate: rate**-t,
-    "power": lambda t, k, n, rate: float(t) ** rate,
+    "geometric": _geometric,
+    "power": _power,
 }
-_BOUNDS = {"above": -math.inf, "both": 0.0}  # from below
+#: The least residual margin, where margins are bounded.
+_LEAST = {"above": -math.inf, "both": 0.0}
 _RATES = {"geometric": (0.0, 1.0), "power": (0.0, math.inf)}

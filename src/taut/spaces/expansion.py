@@ -49,16 +49,26 @@ class KernelPoint(NamedTuple):
 
     @classmethod
     def of(
-        cls, features: KernelFeatures, w: np.ndarray, classes: np.ndarray | None = None
+        cls,
+        features: KernelFeatures,
+        w: np.ndarray,
+        classes: np.ndarray | None = None,
+        order: np.ndarray | None = None,
+        numbers: np.ndarray | None = None,
     ) -> KernelPoint:
-        """From the coefficients of all rows and the tail; no coefficient but 0 is dropped."""
+        """From the coefficients of all rows and the tail; no coefficient but 0 is dropped.
+
+        Other rows than those with coefficients are kept where `order` says which, and in which
+        order; `numbers` are what these rows are called then.
+        """
         rows, tail = np.split(w, [features.n_rows * features.columns])
         b = rows.reshape(features.n_rows, features.columns)
-        support = np.flatnonzero(b.any(axis=1))
-        vectors = None if features.kernel.of_matrix else features.X[support]
+        kept = np.flatnonzero(b.any(axis=1)) if order is None else order
+        vectors = None if features.kernel.of_matrix else features.X[kept]
         return cls(
-            support, vectors, b[support], features.constant * b.sum(axis=0), tail.copy(),
-            None if classes is None else classes[support],
+            kept if numbers is None else numbers, vectors, b[kept],
+            features.constant * b.sum(axis=0), tail.copy(),
+            None if classes is None else classes[kept],
         )  # fmt: skip
 
     def spread(self, n_rows: int) -> np.ndarray:

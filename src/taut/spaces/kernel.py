@@ -172,7 +172,9 @@ class KernelFeatures(Features):
         n_jobs: int,
     ) -> None:
         self._linear, self.kernel, self.X, self.n_jobs = linear, kernel, X, n_jobs
-        self.exact_rows = self.rows = kernel.prepared(X, np.float64)
+        # Users' functions get rows of float64 as well: of others, values depend on the block that
+        # they are asked in, and bounds would not be exact.
+        self.exact_rows = self.rows = kernel.prepared(X.astype(np.float64, copy=False), np.float64)
         tested = check_definite(kernel, self.exact_rows, np.random.default_rng(0))
         if tested < self.rows.n:
             self.condition = (
@@ -214,9 +216,18 @@ class KernelFeatures(Features):
         self.cache = RowCache(self.rows, self.constant, nbytes, self.n_jobs)
         self.matrix = self.working_matrix(np.ones(self.rows.n))
 
-    def working_matrix(self, scale: np.ndarray) -> WorkingMatrix:
-        """The matrix of a working set, with rows and columns times `scale`."""
-        return WorkingMatrix(self.cache, scale, int(_MATRIX * self._cache_size))
+    def working_matrix(self, scale: np.ndarray, share: float = 1.0) -> WorkingMatrix:
+        """The matrix of a working set, with rows and columns times `scale`.
+
+        In this share of the memory that there is for one.
+        """
+        return WorkingMatrix(self.cache, scale, int(share * _MATRIX * self._cache_size))
+
+    def second_matrix(self) -> WorkingMatrix:
+        """Another one beside `matrix`: both together have the memory of one."""
+        ones = np.ones(self.rows.n)
+        self.matrix = self.working_matrix(ones, 0.5)
+        return self.working_matrix(ones, 0.5)
 
     @property
     def most_rows(self) -> int:
@@ -309,10 +320,11 @@ class KernelFeatures(Features):
 
     def widen(self) -> None:
         """Have rows and working sets in float64 from now on."""
-        if self.rows is not self.exact_rows:
-            drifts, self.rows = self.cache.drifts, self.exact_rows
-            self._begin_cache()
-            self.cache.drifts = drifts
+        with self.turns:
+            if self.rows is not self.exact_rows:
+                before, self.rows = self.cache, self.exact_rows
+                self._begin_cache()
+                self.cache.drifts, self.cache.evaluations = before.drifts, before.evaluations
 
     def summed_lengths(self, offsets: np.ndarray) -> np.ndarray:
         """The summed lengths of the rows of each block."""
@@ -525,6 +537,8 @@ def through_kernel(
         own = kernel.resolved(X)
         own.check_rows(X)
         # A copy: bounds are made of rows computed afresh, whatever the caller does to X meanwhile.
+        if support is not None and not kernel.of_matrix:
+            X = X.astype(np.result_type(X.dtype, support.dtype), copy=False)
         X = X.copy() if support is None else stacked(X, support)
         return KernelFeatures(linear, own, X, dtype, nbytes, most, n_jobs)
 

@@ -27,7 +27,7 @@ class SupportBudget:
 
     def __init__(self, features: KernelFeatures, most: int, merges: bool) -> None:
         self.features, self.most, self.merges = features, most, merges
-        self._matrix = features.working_matrix(np.ones(features.n_rows))
+        self._matrix = features.second_matrix()
 
     def shrink(self, w: np.ndarray, *others: np.ndarray) -> None:
         """Drop the same rows from some points.
@@ -56,6 +56,8 @@ class SupportBudget:
 
     def _projected(self, b: np.ndarray, dropped: np.ndarray, kept: np.ndarray) -> np.ndarray:
         """The coefficients of kept rows that come nearest to those of dropped ones."""
+        if self._matrix.cache is not self.features.cache:  # which has been widened
+            self._matrix = self.features.second_matrix()
         members, matrix = self._matrix.hold(np.union1d(kept, dropped))
         place = np.empty(self.features.n_rows, dtype=np.int64)
         place[members] = np.arange(len(members))

@@ -6,6 +6,7 @@ import logging
 import math
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from taut.engines.centre import MovingCentre
 from taut.engines.naming import Arrays
 from taut.errors import CrossedBounds, InvalidData, MemoryUsedUp
 from taut.problem import Belonging, Problem
-from taut.result import DualPoint, History, Record, Result, Status, relative
+from taut.result import DualPoint, History, Record, Result, Status, nothing_proved, relative
 from taut.solvers import Solver
 from taut.solvers.base import Candidate, PassEvent, PassReport
 from taut.storage.stored import require
@@ -31,6 +32,7 @@ Callback = Callable[[Record], object]
 
 _log = logging.getLogger("taut")
 DIGEST, WEIGHTS = "data_digest", "weight_digest"  # among the arrays of a result's state
+NO_DUAL = "steps"  # there too, where a solver keeps no dual variables
 
 _LIMITS = (Status.MAX_ITER, Status.TIME_LIMIT)  # that would not have been met without rounding
 
@@ -103,6 +105,11 @@ class Run:
         """Begin at the dual point of another solve; under the same weights also at its best w."""
         require("best_w" in start, "best_w is missing")
         check_vectors(self.problem.data, start)
+        if NO_DUAL in start and NO_DUAL not in self.state.arrays():
+            raise InvalidData(
+                "the start is of a solver that keeps no dual variables: start from a solve with "
+                "dual_coordinate, or from nothing (warm_start=False)"
+            )
         same_weights = start[WEIGHTS].tobytes() == self.problem.weight_digest
         self.state.hot_start(start, same_weights)
         U = self.summed_up()
@@ -272,7 +279,10 @@ class Run:
         self.take_dual(self.summed_up())
         self.best_primal = max(self.state.primal, self.best_dual)
         self.best_w = self.state.outcome.copy()
-        self.penalty = self.problem.quadratic.value(self.wide(self.best_w))
+        # What points of a kernel have besides coefficients may be left behind by now, and settling
+        # it takes as long as a pass.
+        known = self.problem.quadratic.of_weights
+        self.penalty = self.problem.quadratic.value(self.wide(self.best_w)) if known else math.nan
 
     def worth_verifying(self, gap: float, primal: float) -> bool:
         """Whether the estimates let one expect a true gap within tol."""
@@ -424,6 +434,11 @@ class Run:
     def result(self, status: Status) -> Result:
         """What the caller gets."""
         certificate, what_to_do = certificate_of(self, status)
+        own = getattr(self.solver, "advice", "")
+        if own and status in (Status.SETTLED, *_LIMITS):
+            meaning = nothing_proved(certificate.primal, certificate.dual)
+            message = f"Stopped after {self.iteration} passes: {own}.{meaning}"
+            certificate, what_to_do = replace(certificate, message=message), own
         assert self.best_w is not None
         return Result(
             self.problem.weights(self.best_w), certificate, self.history, self.read_state,

@@ -160,6 +160,9 @@ class ProcessState(Serial):
         self.features = duals.data.blocks.features
         self.signs, self.losses = (np.asarray(given) for given in duals.data.signed_rows)
         self.alpha = duals.alpha[:, 0]
+        # Rows without length cannot move w, and their part of the dual is linear.
+        still = np.flatnonzero((self.features.norms[: len(self.alpha)] == 0.0) & (self.losses > 0))
+        self.alpha[still] = problem.block_weight[still]
         n = problem.n_blocks
         self.members, self.inside = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=bool)
         self.counters = np.zeros(5, dtype=np.int64)

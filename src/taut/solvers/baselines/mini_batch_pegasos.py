@@ -11,7 +11,7 @@ from taut.checks import check_flag
 from taut.engines.turns import KeepGoing
 from taut.errors import InvalidData
 from taut.problem import Problem
-from taut.solvers._subset_state import SubsetState
+from taut.solvers._subset_state import BestDual, SubsetState
 from taut.solvers._subsets import Subsets, size_of, worst_planes
 from taut.solvers.base import Candidate, PassEvent, PassReport
 from taut.storage.stored import Stored, check, require
@@ -31,32 +31,35 @@ class BatchState(SubsetState):
         self.size = 0  # k
         self.visits = np.zeros(problem.n_blocks, dtype=np.int64)
         self.losses = 0.0  # of w, as psi add up to it
-        self.factor = self.dual = 0.0  # of the dual point that was last appraised
+        self.best = BestDual(problem)
 
     def appraise(self) -> None:
         """The best feasible multiple of w as a dual point."""
         most = np.count_nonzero(self.problem.block_weight) * int(self.visits.max(initial=0))
         limit = self.size * self.step / most if most else 0.0
-        self.factor, self.dual = self.problem.quadratic.highest_along(
-            self.w, self.losses, min(limit, 1.0)
+        quadratic = self.problem.quadratic
+        factor, dual = quadratic.highest_along(self.w, self.losses, min(limit, 1.0))
+        self.best.offer(
+            dual, factor * self.losses, lambda U: quadratic.dual_vector(self.w, factor, U)
         )
 
     @property
     def loss_sum(self):
-        """Of the dual point that was last appraised."""
-        return self.factor * self.losses
+        """Of the best dual point."""
+        return self.best.loss
 
     def dual_value(self, conjugate):
-        """D, as it was last appraised."""
-        return self.dual
+        """D of the best dual point."""
+        return self.best.value
 
     def dual_vector(self, U):
-        """A multiple of w."""
-        self.problem.quadratic.dual_vector(self.w, self.factor, U)
+        """A multiple of some w."""
+        self.best.vector(U)
 
     def arrays(self):
         """Everything, as named arrays."""
-        return super().arrays() | {"visits": self.visits, "losses": np.array(self.losses)}
+        own = {"visits": self.visits, "losses": np.array(self.losses)}
+        return super().arrays() | own | self.best.arrays()
 
     def restore(self, arrays):
         """Go on exactly where `arrays` were taken."""
@@ -68,7 +71,7 @@ class BatchState(SubsetState):
         require(int(arrays["visits"].sum()) == self.seen, "visits are miscounted")
         self.visits[:] = arrays["visits"]
         self.losses = float(arrays["losses"])
-        self.appraise()
+        self.best.restore(arrays)
 
 
 @dataclass
@@ -88,9 +91,9 @@ class MiniBatchPegasos(Subsets[BatchState]):
     with one example at a time, for linear models much faster; this one also takes kernels.
 
     Cost per step: k oracle calls, and w's length, or with a kernel a row of its matrix for each
-    example that is violated. Memory: two vectors of w's length, and a number per block.
+    example that is violated. Memory: three vectors of w's length, and a number per block.
     Certificate: exact. w, shrunk if need be, is a feasible dual point: a block has got n C_i / k at
-    most in each step that looked at it.
+    most in each step that looked at it. The best one after any pass so far is the lower bound.
 
     Parameters
     ----------
@@ -152,7 +155,6 @@ class MiniBatchPegasos(Subsets[BatchState]):
         state.w += psi
         state.losses = (1.0 - 1.0 / t) * state.losses + losses
         state.visits[chosen] += 1
-        state.seen += len(chosen)
         state.take_average((self.decay + 1.0) / (t + self.decay))
         return hinges / (factor * problem.C)
 
@@ -163,4 +165,4 @@ class MiniBatchPegasos(Subsets[BatchState]):
         state.appraise()
         event = PassEvent.COMPLETE if over else PassEvent.PART
         candidate = None if state.average is None else Candidate(state.average)
-        return PassReport(max(primal - state.dual, 0.0), 0.0, calls, event, candidate)
+        return PassReport(max(primal - state.best.value, 0.0), 0.0, calls, event, candidate)

@@ -10,7 +10,8 @@ import numpy as np
 from taut.engines.turns import KeepGoing
 from taut.errors import InvalidData
 from taut.problem import Problem
-from taut.solvers._subsets import check_subset, size_of, worst_planes
+from taut.solvers._subset_state import BestDual
+from taut.solvers._subsets import check_subset, is_count, size_of, turns_of, worst_planes
 from taut.solvers.base import Candidate, PassEvent, PassReport, Solver
 from taut.solvers.baselines.one_slack import CutState
 from taut.storage.stored import Stored, check, require
@@ -32,7 +33,7 @@ class SampledCutState(CutState):
         self.rng = rng
         self.drawn: list[np.ndarray] = []  # of each plane
         self.shares = np.empty(0)  # of C_i that it puts on each of them
-        self.factor = self.dual = 0.0
+        self.best = BestDual(problem)
         self.seen = 0  # examples in all planes so far
 
     def add(self, psi: np.ndarray, loss: float, drawn: np.ndarray, share: float) -> None:
@@ -57,29 +58,34 @@ class SampledCutState(CutState):
             used[self.drawn[k]] += self.cuts.coef[k] * self.shares[k]
         most, loss = used.max(initial=0.0), self.cuts.loss_sum(self.cuts.coef)
         limit = 1.0 / most if most > 0.0 else 0.0
-        self.factor, self.dual = self.problem.quadratic.highest_along(self.w, loss, limit)
+        factor, dual = self.problem.quadratic.highest_along(self.w, loss, limit)
+        self.best.offer(dual, factor * loss, lambda U: self.cuts.sum_up(factor * self.cuts.coef, U))
 
     @property
     def loss_sum(self) -> float:
-        """Of the dual point that was last appraised."""
-        return self.factor * super().loss_sum
+        """Of the best dual point."""
+        return self.best.loss
 
     def dual_value(self, conjugate):
-        """D, as it was last appraised."""
-        return self.dual
+        """D of the best dual point."""
+        return self.best.value
 
     def dual_vector(self, U):
-        """U, summed up afresh from the planes."""
-        self.cuts.sum_up(self.factor * self.cuts.coef, U)
+        """That of the best dual point."""
+        self.best.vector(U)
 
     def arrays(self):
         """Everything, as named arrays."""
-        return super().arrays() | {
-            "drawn": np.concatenate([np.empty(0, np.int64), *self.drawn]),
-            "n_drawn": np.array([len(drawn) for drawn in self.drawn], dtype=np.int64),
-            "shares": self.shares,
-            "seen": np.array([self.seen]),
-        }
+        return (
+            super().arrays()
+            | {
+                "drawn": np.concatenate([np.empty(0, np.int64), *self.drawn]),
+                "n_drawn": np.array([len(drawn) for drawn in self.drawn], dtype=np.int64),
+                "shares": self.shares,
+                "seen": np.array([self.seen]),
+            }
+            | self.best.arrays()
+        )
 
     def restore(self, arrays):
         """Go on exactly where `arrays` were taken."""
@@ -97,7 +103,7 @@ class SampledCutState(CutState):
         super().restore(arrays)
         self.drawn = np.split(arrays["drawn"], np.cumsum(arrays["n_drawn"]))[:-1]
         self.shares, self.seen = arrays["shares"].copy(), int(arrays["seen"][0])
-        self.appraise()
+        self.best.restore(arrays)
 
     def hot_start(self, arrays, same_weights):
         """Planes of samples are below no other problem's sum of hinges."""
@@ -124,7 +130,8 @@ class SampledCuts(Solver[SampledCutState]):
     that was drawn for the first time; a QP in the number of planes.
     Memory: a vector of w's length per plane; planes without weight for `patience` steps go.
     Certificate: exact. The w of the lowest primal value so far; and the planes' weights times a
-    factor, small enough that no example has more than C_i, for the lower bound, which stays loose.
+    factor, small enough that no example has more than C_i, for the lower bound, which stays loose:
+    the best one of all steps so far.
 
     Parameters
     ----------
@@ -154,8 +161,8 @@ class SampledCuts(Solver[SampledCutState]):
 
     def __post_init__(self) -> None:
         check_subset(self.subset)
-        if self.patience < 1:
-            raise InvalidData(f"patience = {self.patience}: it must be at least 1")
+        if not is_count(self.patience):
+            raise InvalidData(f"patience = {self.patience!r}: give a whole number from 1 on")
 
     def init(self, problem: Problem, rng: np.random.Generator) -> SampledCutState:
         """No planes."""
@@ -169,6 +176,10 @@ class SampledCuts(Solver[SampledCutState]):
         keep_going: KeepGoing,
     ) -> PassReport:
         """A plane of some violated examples at the present w, and the weights of all planes."""
+        with turns_of(problem):
+            return self._pass(problem, state)
+
+    def _pass(self, problem: Problem, state: SampledCutState) -> PassReport:
         weight = problem.block_weight
         hinges = np.maximum(problem.data.hinges(state.w, problem.n_jobs), 0.0)
         state.look(problem.quadratic.value(state.w) + float(weight @ hinges))
@@ -182,6 +193,6 @@ class SampledCuts(Solver[SampledCutState]):
             state.optimise(_PART)
             state.forget(self.patience)
         state.appraise()
-        gap = max(state.lowest - state.dual, 0.0)
+        gap = max(state.lowest - state.best.value, 0.0)
         candidate = None if state.lowest_w is None else Candidate(state.lowest_w)
         return PassReport(gap, 0.0, len(weight), PassEvent.COMPLETE, candidate)
