@@ -215,6 +215,11 @@ def test_bad_input_is_refused_before_work(images, boxes, settings, message):
         BoxSVM(**{**SETTINGS, **settings}).fit(images, boxes)
 
 
+def test_the_latent_detector_has_the_settings_of_the_detector():
+    known = LatentBoxSVM().get_params()
+    assert {name: known[name] for name in BoxSVM().get_params()} == BoxSVM().get_params()
+
+
 def test_latent_windows_never_raise_the_objective(tmp_path):
     images, boxes = made(10, seed=16)
     settings = {**SETTINGS, "tol": 0.01}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,8 @@ class LatentBoxSVM(Alternating, BoxSVM):
     True
     """
 
+    C: float = field(default=BoxSVM.C, kw_only=False)
+    tol: float = BoxSVM.tol
     settled: float = 0.7
 
     def _solved(
