@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -77,15 +78,22 @@ def fit_refinement(features: WindowFeatures, truths: Sequence[Boxes], w: np.ndar
         rows = [found for found in near if found.template == t]
         if rows:
             own = slice(int(space.firsts[t]) * channels, int(space.firsts[t + 1]) * channels)
-            ends = offsets_of([len(row.windows) for row in rows])
-            cells = np.empty((ends[-1], own.stop - own.start), dtype=np.float32)
-            for row, first, last in zip(rows, ends[:-1], ends[1:], strict=True):
-                features.cells_under(row.block, row.windows, cells[first:last])
-            image = np.repeat([space.image[row.block] for row in rows], np.diff(ends))
+            counts = [len(row.windows) for row in rows]
+            image = np.repeat([space.image[row.block] for row in rows], counts)
             boxes = np.concatenate([row.edges for row in rows])
             wanted = np.concatenate([row.wanted for row in rows])
-            out[:, own], out[:, -n_templates + t] = _chosen(image, cells, boxes, wanted)
+            under = functools.partial(_cells_under, features, rows, own.stop - own.start)
+            out[:, own], out[:, -n_templates + t] = _chosen(image, under, boxes, wanted)
     return out
+
+
+def _cells_under(features: WindowFeatures, rows: list[_Near], size: int) -> np.ndarray:
+    """What is under the windows, a row for each."""
+    ends = offsets_of([len(row.windows) for row in rows])
+    cells = np.empty((ends[-1], size), dtype=np.float32)
+    for row, first, last in zip(rows, ends[:-1], ends[1:], strict=True):
+        features.cells_under(row.block, row.windows, cells[first:last])
+    return cells
 
 
 class _Near(NamedTuple):
@@ -139,11 +147,16 @@ def refined(
 
 
 def _chosen(
-    image: np.ndarray, cells: np.ndarray, boxes: np.ndarray, wanted: np.ndarray
+    image: np.ndarray, under: Callable[[], np.ndarray], boxes: np.ndarray, wanted: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients and constants of the strength that brings boxes nearest in held-out images."""
+    """Coefficients and constants of the strength that brings boxes nearest in held-out images.
+
+    `under` returns the cells under each box. They are asked for twice, and not kept in between.
+    """
     targets = offsets_between(boxes, wanted)
-    products = (cells @ cells.T).astype(np.float64)
+    cells = under()
+    products, size = cells @ cells.T, cells.shape[1]
+    del cells
     images, numbers = np.unique(image, return_inverse=True)
     fold = np.random.default_rng(0).permutation(len(images))[numbers] % _FOLDS
     best, strength = float(_near(boxes, wanted).mean()), None
@@ -158,9 +171,9 @@ def _chosen(
         if gained.max() > best:
             strength = _STRENGTHS[int(gained.argmax())]
     if strength is None:
-        return np.zeros((4, cells.shape[1])), np.zeros(4)
+        return np.zeros((4, size)), np.zeros(4)
     ((dual, constant),) = _ridges(products, targets, (strength,))
-    return dual.T.astype(cells.dtype) @ cells, constant
+    return dual.T.astype(np.float32) @ under(), constant
 
 
 def _near(boxes: np.ndarray, wanted: np.ndarray) -> np.ndarray:
@@ -178,12 +191,15 @@ def _ridges(
 
     Rows are far longer than they are many, so all is done by their inner products.
     """
-    mean, centre = products.mean(axis=0), targets.mean(axis=0)
-    centred = products - mean - mean[:, None] + mean.mean()
+    mean, centre = products.mean(axis=0, dtype=np.float64), targets.mean(axis=0)
     found = []
     for strength in strengths:
-        matrix = centred + strength * np.eye(len(centred))
-        factor = cho_factor(matrix, overwrite_a=True, check_finite=False)
+        # In place and in LAPACK's order: copies of these would be most of the memory of a fit.
+        centred = products.T.astype(np.float64, order="F")
+        centred -= mean
+        centred -= mean[:, None] - mean.mean()
+        centred[np.diag_indices_from(centred)] += strength
+        factor = cho_factor(centred, overwrite_a=True, check_finite=False)
         dual = cho_solve(factor, targets - centre, check_finite=False)
         found.append((dual, centre - mean @ dual))
     return found
