@@ -207,6 +207,10 @@ def test_images_smaller_than_a_window_have_nothing_in_them(model):
         (*made(3), {"cells": 2.5}, "cells = 2.5"),
         (*made(3), {"scale_step": 1.0}, "scale_step = 1.0"),
         (*made(3), {"match": 1.0}, "match = 1.0"),
+        (*made(3), {"longest": 0}, "longest = 0: give a whole number"),
+        (*made(3), {"scale_step": np.inf}, "scale_step = inf"),
+        (*made(3), {"suppression": 2.0}, "suppression = 2: give a number from 0 to 1"),
+        (made(1)[0], [[("card", 200, 200, 230, 220)]], {}, "image 0, box 0 .* is outside"),
         (["nowhere.png"], [[("card", 0, 0, 5, 5)]], {}, "nowhere.png"),
     ],
 )
@@ -230,3 +234,30 @@ def test_latent_windows_never_raise_the_objective(tmp_path):
     model.save(tmp_path / "latent.taut")
     assert_array_equal(taut.load(tmp_path / "latent.taut").coef_, model.coef_)
     assert not hasattr(model, "partial_fit")
+
+
+def test_boxes_end_where_their_image_does():
+    images, boxes = made(4)
+    beyond = [[("card", 50, 40, 90, 90)], *boxes[1:]]
+    cut = [[("card", 50, 40, 80, 64)], *boxes[1:]]
+    first, second = (BoxSVM(**SETTINGS).fit(images, own) for own in (beyond, cut))
+    assert_array_equal(first.coef_, second.coef_)
+    assert first.score(images, beyond) == first.score(images, cut)
+
+
+def test_features_of_another_kind_are_refused():
+    images, boxes = made(3)
+    known = [HogPyramid(margin=2).extract(image) for image in images]
+    others = {
+        "31 channels": HogPyramid(margin=2, colour=False),
+        "3 cells of margin": HogPyramid(margin=3),
+    }
+    for message, extractor in others.items():
+        with pytest.raises(InvalidData, match=f"image 2 have {message}"):
+            BoxSVM(**SETTINGS).fit([*known[:2], extractor.extract(images[2])], boxes)
+    for mixed, message in (
+        ([known[0], *images[1:]], "image 1 is no Pyramid"),
+        ([images[0], *known[1:]], "image 1 is a Pyramid"),
+    ):
+        with pytest.raises(InvalidData, match=message):
+            BoxSVM(**SETTINGS).fit(mixed, boxes)

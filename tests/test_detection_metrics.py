@@ -513,7 +513,7 @@ def test_other_types_are_refused(metric):
         (lambda d, t: overlap_recall(d, t, top=0), "top = 0: give a whole number"),
         (lambda d, t: bootstrap_interval(average_precision, d, t, n=0), "n = 0: give a whole"),
         (lambda d, t: bootstrap_interval(average_precision, d, t, level=95), "level = 95: give"),
-        (lambda d, t: suppress(d[0].edges, d[0].scores, -1.0), "threshold = -1.0: give a number"),
+        (lambda d, t: suppress(d[0].edges, d[0].scores, -1.0), "threshold = -1: give a number"),
         (lambda d, t: suppress(d[0].edges, [1, 2], 0.5), "a score for each of the 1 boxes"),
         (lambda d, t: suppress([[1, 0, 0, 0]], [1], 0.5), "whose area is negative"),
     ],

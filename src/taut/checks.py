@@ -17,6 +17,14 @@ def check_number(name: str, value: Any) -> None:
         raise InvalidType(f"{name} = {value!r}: give a number")
 
 
+def as_share(name: str, value: Any) -> float:
+    """A number from 0 to 1."""
+    check_number(name, value)
+    if not 0.0 <= value <= 1.0:
+        raise InvalidData(f"{name} = {float(value):g}: give a number from 0 to 1")
+    return float(value)
+
+
 def check_flag(name: str, value: Any) -> None:
     """Refuse what is neither True nor False, nor 1 or 0."""
     if not isinstance(value, bool | np.bool_ | Integral) or value not in (0, 1):

@@ -14,7 +14,7 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted
 
-from taut.checks import check_flag, check_number
+from taut.checks import as_share, check_flag, check_number
 from taut.data.source import Source
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
@@ -29,7 +29,6 @@ from taut.solvers import DualCoordinate
 from taut.spaces.windows import WindowFeatures
 from taut.streamed import StreamedProblem
 from taut.structures import Boxes as BoxStructure
-from taut.vision.annotations import as_boxes
 from taut.vision.boxes import Boxes, Detections
 from taut.vision.hog import HogPyramid
 from taut.vision.maps import MapShards
@@ -252,23 +251,23 @@ class BoxSVM(OnlineEstimator):
             )
         for name in ("mirror", "refine", "colour"):
             check_flag(name, getattr(self, name))
-        for name, least in (("aspects", 1), ("cells", 1), ("cell", 2), ("border", 0)):
+        whole = ("aspects", 1), ("cells", 1), ("cell", 2), ("border", 0), ("longest", 1)
+        for name, least in whole:
             value = getattr(self, name)
             check_number(name, value)
             if value < least or int(value) != value:
                 raise InvalidData(f"{name} = {value}: give a whole number from {least} on")
-        check_number("longest", self.longest)
+        as_share("suppression", self.suppression)
         check_number("scale_step", self.scale_step)
-        if not self.scale_step > 1.01:
+        if not 1.01 <= self.scale_step < math.inf:
             raise InvalidData(f"scale_step = {self.scale_step}: give a factor of at least 1.01")
 
     def _truths(self, photographs: Photographs, boxes: Any) -> list[Boxes]:
         """Boxes in the coordinates of the images that features are extracted from."""
         self._need(boxes)
-        given = as_boxes(boxes, len(photographs))
         return [
             truth._replace(edges=truth.edges * photographs.factor(i))
-            for i, truth in enumerate(given)
+            for i, truth in enumerate(photographs.truths(boxes))
         ]
 
     @staticmethod
@@ -363,7 +362,8 @@ class BoxSVM(OnlineEstimator):
             One for each image, the highest score first.
         """
         check_is_fitted(self)
-        limit = self.suppression if suppression is None else suppression
+        limit = as_share("suppression", self.suppression if suppression is None else suppression)
+        check_number("threshold", threshold)
         photographs = Photographs(images, self.longest)
         rows, columns, numbers = self.templates_.T
         templates = Templates(rows, columns, numbers, self.border)
@@ -441,7 +441,7 @@ class BoxSVM(OnlineEstimator):
     def score(self, images: Any, boxes: Any = None, overlap: float = 0.5) -> float:
         """Average precision at an overlap, the mean over classes."""
         self._need(boxes)
-        truths = as_boxes(boxes, len(Photographs(images, self.longest)))
+        truths = Photographs(images, self.longest).truths(boxes)
         return mean_average_precision(self.detect(images, threshold=-math.inf), truths, overlap)
 
     def fit_probabilities(self, images: Any, boxes: Any) -> Self:
@@ -449,7 +449,7 @@ class BoxSVM(OnlineEstimator):
 
         It is kept as `probability_` until the next fit, for `probabilities`.
         """
-        truths = as_boxes(boxes, len(Photographs(images, self.longest)))
+        truths = Photographs(images, self.longest).truths(boxes)
         found = matched(self.detect(images, threshold=-math.inf), truths).outcomes([_HIT])
         counted = ~found.left_out[:, 0]
         hits, scores = found.hits[counted, 0], found.scores[counted]

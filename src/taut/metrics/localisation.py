@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from taut.checks import check_number
-from taut.data.arrays import show
+from taut.checks import as_share
 from taut.errors import InvalidData
 from taut.metrics import matching
 from taut.vision.boxes import Boxes, Detections, overlaps
@@ -109,7 +108,7 @@ def suppress(
     """
     boxes = matching.check_edges(edges, "edges")
     values = matching.check_scores(scores, len(boxes), "scores")
-    limit = _check_share("threshold", threshold)
+    limit = as_share("threshold", threshold)
     count = len(boxes) if top is None else matching.check_count("top", top)
     left = np.argsort(-values, kind="stable")
     boxes = boxes[left]
@@ -165,7 +164,7 @@ def localisation_accuracy(
     >>> localisation_accuracy(found, [truth, truth])
     0.5
     """
-    limit = _check_share("overlap", overlap)
+    limit = as_share("overlap", overlap)
     best = _best_boxes(detections, truths, class_name)
     right = best[:, 0] > limit
     return float(np.mean(right[_some(right | (best[:, 1] <= limit))]))
@@ -220,10 +219,3 @@ def _some(counted: np.ndarray) -> np.ndarray:
             "images whose truths are not ignored"
         )
     return counted
-
-
-def _check_share(name: str, value: Any) -> float:
-    check_number(name, value)
-    if not 0.0 <= value <= 1.0:
-        raise InvalidData(f"{name} = {show(value)}: give a number from 0 to 1")
-    return float(value)

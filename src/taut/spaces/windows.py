@@ -23,6 +23,7 @@ import numpy as np
 
 from taut.compiled.jit import helper, kernel, specialise
 from taut.data.arrays import offsets_of, one_array, ranges
+from taut.errors import InvalidData
 from taut.spaces.features import Features
 from taut.spaces.labels import SINGLES
 from taut.spaces.linear import SpaceFunctions, through_weights
@@ -399,6 +400,7 @@ class WindowFeatures(Features):
         owners = {id(p.cells): p for p in pyramids}
         numbers = {key: m for m, key in enumerate(owners)}
         images = list(owners.values())
+        _check_alike(images)
         shapes = np.concatenate([p.shapes for p in images]).astype(np.int64)
         heights = templates.rows + 2 * templates.border
         widths = templates.columns + 2 * templates.border
@@ -525,6 +527,23 @@ class WindowFeatures(Features):
             )
         )  # fmt: skip
         return taken
+
+
+def _check_alike(pyramids: Sequence[Pyramid]) -> None:
+    """Refuse images whose cells mean other things than those of the first image."""
+    first = pyramids[0]
+    for i, pyramid in enumerate(pyramids):
+        for what, own, wanted in (
+            ("channels", pyramid.cells.shape[1], first.cells.shape[1]),
+            ("cells of margin", pyramid.margin, first.margin),
+            ("for the unit of its numbers", pyramid.unit, first.unit),
+            ("for its channels in the mirrored image", [*pyramid.mirror], [*first.mirror]),
+        ):
+            if own != wanted:
+                raise InvalidData(
+                    f"the features of image {i} have {own} {what}, and those of image 0 {wanted}: "
+                    "extract all in the same way"
+                )
 
 
 def _first_windows(levels: _Levels, heights: np.ndarray, widths: np.ndarray) -> np.ndarray:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+
+from taut.errors import InvalidData
 
 
 class Boxes(NamedTuple):
@@ -42,6 +45,27 @@ def areas(edges: np.ndarray) -> np.ndarray:
     return np.clip(edges[:, 2] - edges[:, 0], 0.0, None) * np.clip(
         edges[:, 3] - edges[:, 1], 0.0, None
     )
+
+
+def within(edges: np.ndarray, size: Sequence[float], where: str) -> np.ndarray:
+    """Boxes cut off where their image ends; those that lie outside are refused.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taut.vision.boxes import within
+    >>> within(np.array([[-2.0, 3.0, 20.0, 30.0]]), (40, 24), "image 0")
+    array([[ 0.,  3., 20., 24.]])
+    """
+    cut = np.clip(edges, 0.0, np.tile(np.asarray(size, dtype=np.float64), 2))
+    outside = np.flatnonzero(areas(cut) <= 0.0)
+    if len(outside):
+        given = ", ".join(f"{value:g}" for value in edges[outside[0]])
+        raise InvalidData(
+            f"{where}, box {outside[0]} ({given}) is outside of the image, which has {size[0]:g} x "
+            f"{size[1]:g} pixels: mend or drop it"
+        )
+    return cut
 
 
 def overlaps(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -177,8 +177,8 @@ class HogPyramid:
         if not large.any():
             raise InvalidData(
                 f"the image of {width} x {height} pixels has fewer than {self.fewest} cells of "
-                f"{self.cell} pixels in a direction at every scale; give a larger image, larger "
-                "scales or a smaller fewest"
+                f"{self.cell} pixels in a direction at every scale; leave it out, or give a "
+                "larger one, larger scales or fewer cells"
             )
         longest = grids.max() * self.cell
         if longest > _LONGEST:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from taut.errors import InvalidData
-from taut.vision.boxes import Boxes
+from taut.vision.annotations import as_boxes
+from taut.vision.boxes import Boxes, within
 from taut.vision.extraction import extract
 from taut.vision.hog import HogPyramid
 from taut.vision.images import image_size, list_images, read_image, shrink
@@ -26,8 +28,14 @@ class Photographs:
         self.images = list(images)
         if not self.images:
             raise InvalidData("images is empty: give at least one image")
+        kinds = [isinstance(image, Pyramid) for image in self.images]
+        if kinds.count(kinds[0]) < len(kinds):
+            raise InvalidData(
+                f"image {kinds.index(not kinds[0])} is {'no' if kinds[0] else 'a'} Pyramid, unlike "
+                "image 0: give features of your own for all images, or for none"
+            )
         self.longest = longest
-        self._factors: dict[int, float] = {}
+        self._sizes: dict[int, tuple[int, int]] = {}
 
     def __len__(self) -> int:
         return len(self.images)
@@ -36,14 +44,27 @@ class Photographs:
         pixels = read_image(self.images[i], name=f"image {i}")
         return shrink(pixels, _no_boxes(), self.longest)[0]
 
+    def size(self, i: int) -> Sequence[float]:
+        """Width and height of an image as it is given."""
+        given = self.images[i]
+        if isinstance(given, Pyramid):
+            return given.size.tolist()
+        if i not in self._sizes:
+            self._sizes[i] = image_size(given, name=f"image {i}")
+        return self._sizes[i]
+
     def factor(self, i: int) -> float:
         """By what an image is shrunk."""
         if isinstance(self.images[i], Pyramid):
             return 1.0
-        if i not in self._factors:
-            size = image_size(self.images[i], name=f"image {i}")
-            self._factors[i] = min(1.0, self.longest / max(size))
-        return self._factors[i]
+        return min(1.0, self.longest / max(self.size(i)))
+
+    def truths(self, boxes: Any) -> list[Boxes]:
+        """An item for each image, as it is given; boxes end where their image does."""
+        return [
+            truth._replace(edges=within(truth.edges, self.size(i), f"image {i}"))
+            for i, truth in enumerate(as_boxes(boxes, len(self)))
+        ]
 
     def pyramid(self, i: int, extractor: HogPyramid) -> Pyramid:
         """The features of one image."""
