@@ -41,6 +41,14 @@ SCRIPTS = (
     "compress.py",
     "working_set.py",
     "certify.py",
+    "functional_descent.py",
+    "online_streams.py",
+    "detection.py",
+    "detection_solvers.py",
+    "detection_memory.py",
+    "overlap_recall.py",
+    "box_search.py",
+    "vision_profile.py",
 )
 
 

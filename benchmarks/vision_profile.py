@@ -16,7 +16,6 @@ fits into the image, and looks at fewer windows that reach beyond it.
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import os
 from collections.abc import Callable
@@ -28,6 +27,7 @@ os.environ |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_N
 import numba
 import numpy as np
 
+from datasets import parser
 from taut import BoxSVM
 from taut.metrics import suppress
 from taut.spaces.windows import WindowFeatures
@@ -298,13 +298,12 @@ def plot(taken: dict[str, float], path: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", default=os.environ.get("TAUT_DATA"))
-    parser.add_argument("--images", type=int, default=20)
-    parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--picture", type=Path, help="where to draw the part on detection")
-    parser.add_argument("--part", choices=("features", "words", "detection", "all"), default="all")
-    arguments = parser.parse_args()
+    options = parser(__doc__)
+    options.add_argument("--images", type=int, default=20)
+    options.add_argument("--repeats", type=int, default=7)
+    options.add_argument("--picture", type=Path, help="(default: in the folder of results)")
+    options.add_argument("--part", choices=("features", "words", "detection", "all"), default="all")
+    arguments = options.parse_args()
     images = photographs(arguments.data, arguments.images)
     parts = {
         "features": lambda: of_pyramids(images) | of_one_level(images),
@@ -320,8 +319,8 @@ def main() -> None:
     }
     for name, milliseconds in taken.items():
         print(f"{name:42} {milliseconds:8.2f} ms an image")
-    if arguments.picture is not None and "detection: whole" in taken:
-        plot(taken, arguments.picture)
+    if "detection: whole" in taken:
+        plot(taken, arguments.picture or arguments.results / "detection_profile.png")
     pyramid = HogPyramid(scales=SCALES, margin=3).extract(images[0])
     print(f"{'bytes of a pyramid':42} {pyramid.cells.nbytes:8}")
 
