@@ -16,6 +16,7 @@ from taut.data.arrays import as_numbers
 from taut.errors import InvalidData
 
 _ROUNDS = 10  # of sizes and usual distances in turn
+_LEAST = 0.01  # variance of the logarithm of a distance: below, none counts for more
 _TINY = 1e-12  # what is added to costs: a sparse matrix takes 0 for no edge
 
 
@@ -113,8 +114,8 @@ def sizes_of(joints: ArrayLike, visible: ArrayLike) -> np.ndarray:
     """How large each object is in pixels, by the distances between its joints.
 
     Distances are compared with the usual ones of the same two joints, so that an object of which
-    few joints are seen, or that is bent, has about the size that it has otherwise. The unit is the
-    mean of the usual distances.
+    few joints are seen, or that is bent, has about the size that it has otherwise. Those that vary
+    little count most. The unit is the mean of the usual distances.
 
     Parameters
     ----------
@@ -141,10 +142,12 @@ def sizes_of(joints: ArrayLike, visible: ArrayLike) -> np.ndarray:
     if not known.any():
         raise InvalidData("no object has two visible joints in different places: give sizes")
     logs = np.ma.array(np.log(np.where(known, apart, 1.0)), mask=~known)
-    sizes = np.ma.median(logs, axis=1)
+    sizes = np.ma.mean(logs, axis=1)
     for _ in range(_ROUNDS):
-        usual = np.ma.median(logs - sizes[:, None], axis=0)
-        sizes = np.ma.median(logs - usual[None, :], axis=1)
+        usual = np.ma.mean(logs - sizes[:, None], axis=0)
+        deviations = logs - usual[None, :]
+        spread = np.ma.var(deviations - sizes[:, None], axis=0)
+        sizes = np.ma.average(deviations, axis=1, weights=1.0 / (spread.filled(0.0) + _LEAST))
     unit = np.exp(usual.compressed()).mean()
     return np.exp(sizes.filled(np.ma.median(sizes))) * unit
 
