@@ -48,11 +48,8 @@ def test_the_steps_are_linear_in_the_places(kind):
             "rising": np.add.outer(np.arange(side) ** 2.0, np.arange(side) ** 2.0),
             "peaks": 1e6 * (rng.random((side, side)) < 0.1),
         }[kind]
-        line, size = np.empty(side), side * side
-        room = LineRoom(
-            line, line.copy(), line.copy(), line.copy(), np.empty(size),
-            np.empty(side, np.int32), np.empty(side, np.int32), np.empty(size, np.int32),
-        )  # fmt: skip
+        size = side * side
+        room = LineRoom.of(side, size)
         spring = Spring(0.1, 0.3, 0.7)
         crossings = transform_grid(
             grid.ravel(), grid.shape, spring, spring, room, np.empty(size), np.empty(size, np.int32)

@@ -43,6 +43,14 @@ class LineRoom(NamedTuple):
     sources: np.ndarray
     middle_sources: np.ndarray
 
+    @classmethod
+    def of(cls, longest: int, size: int) -> LineRoom:
+        """Room for lines of this length, and grids of this many places."""
+        line, tops, borders, out = (np.empty(longest) for _ in range(4))
+        hull, sources = (np.empty(longest, dtype=np.int32) for _ in range(2))
+        middle_sources = np.empty(size, dtype=np.int32)
+        return cls(line, tops, borders, out, np.empty(size), hull, sources, middle_sources)
+
 
 @helper
 def _along(line, size, spring, room, out, sources):
@@ -140,12 +148,9 @@ def distance_transform(
         ).T.tolist()
     )
     if not (across.bend > 0.0 and down.bend > 0.0):
-        raise InvalidData(f"bend = {bend}: parabolas must be bent; give numbers above 0")
+        raise InvalidData(f"bend = {bend!r}: parabolas must be bent; give numbers above 0")
     longest, size = max(grid.shape), grid.size
-    room = LineRoom(
-        *(np.empty(longest) for _ in range(4)), np.empty(size),
-        np.empty(longest, np.int32), np.empty(longest, np.int32), np.empty(size, np.int32),
-    )  # fmt: skip
+    room = LineRoom.of(longest, size)
     best, places = np.empty(size), np.empty(size, dtype=np.int32)
     transform_grid(grid.ravel(), grid.shape, across, down, room, best, places)
     where = np.stack(np.divmod(places.astype(np.int64), grid.shape[1]), axis=1)

@@ -164,7 +164,7 @@ class Parts(CompiledStructure):
         self.scale = _above_zero("scale", scale)
         self.radius = np.broadcast_to(np.asarray(radius, dtype=np.float64), len(self.parents))
         if not (np.isfinite(self.radius) & (self.radius > 0.0)).all():
-            raise InvalidData(f"radius = {radius}: give numbers of cells above 0")
+            raise InvalidData(f"radius = {radius!r}: give numbers of cells above 0")
         self.least = _above_zero("least", least)
         check_choice("sampling", sampling, tuple(_SAMPLES))
         self.sampling = sampling
