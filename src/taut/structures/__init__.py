@@ -19,6 +19,8 @@ from taut.structures.latent import LatentStructure
 from taut.structures.latent_boxes import LatentBoxes
 from taut.structures.latent_multiclass import LatentMulticlass
 from taut.structures.multiclass import Multiclass
+from taut.structures.pose_boxes import PoseBoxes
+from taut.structures.pose_search import PoseSearch
 from taut.structures.ranking import NdcgRanking, PairwiseRanking
 from taut.structures.regression import Regression
 from taut.structures.scalar import Scalar
@@ -45,6 +47,8 @@ __all__ = [
     "NdcgRanking",
     "OwnFeatures",
     "PairwiseRanking",
+    "PoseBoxes",
+    "PoseSearch",
     "Regression",
     "RelaxedGraph",
     "RowFeatures",
