@@ -42,6 +42,31 @@ _REFINED = 400  # images that boxes are refined by
 _HIT = 0.5  # overlap with an object from which a detection is right, to `fit_probabilities`
 
 
+def check_settings(model: Any, flags: Sequence[str]) -> None:
+    """Refuse what detectors have in common: settings of templates and pyramids, and flags."""
+    if form_of(model.kernel) is not LINEAR:
+        raise InvalidData(
+            f"kernel = {model.kernel!r}: templates are weights of cells; leave the kernel out, "
+            "or choose among windows by taut.structures.Candidates, which takes kernels"
+        )
+    for name in flags:
+        check_flag(name, getattr(model, name))
+    for name, least in (("aspects", 1), ("cells", 1), ("cell", 2), ("border", 0)):
+        value = getattr(model, name)
+        check_number(name, value)
+        if value < least or int(value) != value:
+            raise InvalidData(f"{name} = {value}: give a whole number from {least} on")
+    check_number("longest", model.longest)
+    check_number("scale_step", model.scale_step)
+    if not model.scale_step > 1.01:
+        raise InvalidData(f"scale_step = {model.scale_step}: give a factor of at least 1.01")
+
+
+def margin_of(cells: int, border: int) -> int:
+    """Cells around an image, for templates that reach beyond it."""
+    return math.ceil(_OUTSIDE * math.sqrt(cells)) + border
+
+
 class Found(NamedTuple):
     """Windows that were found in an image: their boxes, classes and scores, the best first."""
 
@@ -245,22 +270,7 @@ class BoxSVM(OnlineEstimator):
 
     def _check(self) -> None:
         """Refuse parameters before any work is done."""
-        if form_of(self.kernel) is not LINEAR:
-            raise InvalidData(
-                f"kernel = {self.kernel!r}: templates are weights of cells; leave the kernel out, "
-                "or choose among windows by taut.structures.Candidates, which takes kernels"
-            )
-        for name in ("mirror", "refine", "colour"):
-            check_flag(name, getattr(self, name))
-        for name, least in (("aspects", 1), ("cells", 1), ("cell", 2), ("border", 0)):
-            value = getattr(self, name)
-            check_number(name, value)
-            if value < least or int(value) != value:
-                raise InvalidData(f"{name} = {value}: give a whole number from {least} on")
-        check_number("longest", self.longest)
-        check_number("scale_step", self.scale_step)
-        if not self.scale_step > 1.01:
-            raise InvalidData(f"scale_step = {self.scale_step}: give a factor of at least 1.01")
+        check_settings(self, ("mirror", "refine", "colour"))
 
     def _truths(self, photographs: Photographs, boxes: Any) -> list[Boxes]:
         """Boxes in the coordinates of the images that features are extracted from."""
@@ -299,7 +309,7 @@ class BoxSVM(OnlineEstimator):
         return Frame(classes, templates, scales)
 
     def _extractor(self, frame: Frame) -> HogPyramid:
-        margin = math.ceil(_OUTSIDE * math.sqrt(self.cells)) + self.border
+        margin = margin_of(self.cells, self.border)
         return HogPyramid(
             cell=self.cell, scales=frame.scales, margin=margin, colour=self.colour, fewest=2
         )

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from taut.compiled.jit import helper
+from taut.data.angles import as_angles, grid_of, turns
 from taut.data.arrays import offsets_of, ranges
 from taut.errors import InvalidData
-from taut.kernels.angles import as_angles, grid_of, turns
 from taut.kernels.labels import LabelKernel
 from taut.spaces.labels import part
 from taut.spaces.pose_windows import pose_templates
@@ -240,5 +240,3 @@ def _largest(values):
 def poses_of(edges: np.ndarray, angles: np.ndarray) -> list[Pose]:
     """A pose of each box and angle."""
     return [Pose(own, float(angle)) for own, angle in zip(edges, angles, strict=True)]
-
-

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from taut.data.angles import as_angles, grid_of, nearest_angles, turns
 from taut.errors import InvalidData
-from taut.kernels.angles import as_angles, check_angles, grid_of, nearest_angles, turns
+from taut.kernels.angles import check_angles
 from taut.kernels.labels import ClassSimilarity, LabelKernel
 from taut.kernels.pairs import PairProduct
 from taut.kernels.products import Linear
@@ -60,6 +61,7 @@ class PoseSearch(JointKernel):
     >>> import numpy as np
     >>> from taut import Problem, solve
     >>> from taut.kernels import VonMisesLabels
+    >>> from taut.solvers import WorkingSet
     >>> from taut.structures import PoseSearch
     >>> from taut.structures.pose_boxes import Pose
     >>> from taut.vision import pyramid_of
@@ -72,7 +74,7 @@ class PoseSearch(JointKernel):
     ...     poses.append(Pose(8.0 * np.array([column, 1, column + 2, 3]), turn))
     >>> structure = PoseSearch(2, 2, VonMisesLabels(1.0), n_angles=8, border=0)
     >>> X, y = structure.posed(images, poses)
-    >>> result = solve(Problem(structure, X, y, C=10.0), "working_set", random_state=0)
+    >>> result = solve(Problem(structure, X, y, C=10.0), WorkingSet(), random_state=0)
     >>> result.certificate.status.name
     'CONVERGED'
     """

@@ -203,9 +203,7 @@ def _as_factors(name: str, given: Any) -> tuple[float, ...]:
     factors = np.atleast_1d(np.asarray(given, dtype=np.float64))
     usable = factors.ndim == 1 and len(factors) and np.isfinite(factors).all()
     if not usable or factors.min() <= 0.0:
-        raise InvalidData(
-            f"{name} = {given!r:.200}: give at least one factor, finite and above 0"
-        )
+        raise InvalidData(f"{name} = {given!r:.200}: give at least one factor, finite and above 0")
     return tuple(factors.tolist())
 
 
