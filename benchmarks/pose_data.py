@@ -232,9 +232,9 @@ def one(rng, shape, photographs):
             light / np.linalg.norm(light), rng,
         )  # fmt: skip
         rows, columns = np.flatnonzero(there.any(axis=1)), np.flatnonzero(there.any(axis=0))
-        if len(rows) and rows[0] > 0 and columns[0] > 0:
-            if rows[-1] < fine[1] - 1 and columns[-1] < fine[0] - 1:
-                break
+        ends = rows[[0, -1]], columns[[0, -1]]
+        if all(first > 0 and last < n - 1 for (first, last), n in zip(ends, fine[::-1], strict=True)):
+            break
     else:
         raise RuntimeError("no place for the shape in the picture")
     box = np.array([columns[0], rows[0], columns[-1] + 1, rows[-1] + 1]) / FINER
