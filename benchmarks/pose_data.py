@@ -82,16 +82,12 @@ def car(rng):
     a, b, radius = length / 2.0, width / 2.0, rng.uniform(0.18, 0.23)
     paint, glass = rng.uniform(0.1, 0.95, size=3), rng.uniform(0.05, 0.25) * np.ones(3)
     back, front = -0.8 * a, rng.uniform(0.25, 0.4) * a
-    found = block(
-        [-a, -b, low], [a, b, high], paint, rng.choice([0.0, 4.0]), (0.08, 0.02, 0.03)
-    )
+    found = block([-a, -b, low], [a, b, high], paint, rng.choice([0.0, 4.0]), (0.08, 0.02, 0.03))
     found += block(
         [back, -0.92 * b, high], [front, 0.92 * b, roof], glass, 0.0,
         (rng.uniform(0.25, 0.4), rng.uniform(0.05, 0.2), 0.1),
     )  # fmt: skip
-    found += block(
-        [back + 0.2, -0.75 * b, roof], [front - 0.4, 0.75 * b, roof + 0.03], paint
-    )
+    found += block([back + 0.2, -0.75 * b, roof], [front - 0.4, 0.75 * b, roof + 0.03], paint)
     tyre = rng.uniform(0.03, 0.12) * np.ones(3)
     for x in (-0.62 * a, 0.62 * a):
         for y in (-b, b):
@@ -233,7 +229,9 @@ def one(rng, shape, photographs):
         )  # fmt: skip
         rows, columns = np.flatnonzero(there.any(axis=1)), np.flatnonzero(there.any(axis=0))
         ends = rows[[0, -1]], columns[[0, -1]]
-        if all(first > 0 and last < n - 1 for (first, last), n in zip(ends, fine[::-1], strict=True)):
+        if all(
+            first > 0 and last < n - 1 for (first, last), n in zip(ends, fine[::-1], strict=True)
+        ):
             break
     else:
         raise RuntimeError("no place for the shape in the picture")

@@ -1,5 +1,7 @@
 """Boxes with angles: the structures, the kernels on angles, and the estimator."""
 
+import itertools
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -138,6 +140,26 @@ def test_the_optimum_over_pairs_is_that_of_an_independent_qp(kernel):
         window, k = structure.argmax(x, result.w)
         found = (block @ w).reshape(N_ANGLES + 1, -1)
         assert_allclose(found[k, window], found.min(), atol=1e-9)
+
+
+def test_samples_differ_and_begin_with_the_best():
+    X, y = problem_data(np.random.default_rng(11))
+    search = PoseSearch(2, 1, EXACT, 8, border=1, suppression=0.3)
+    examples, labels = search.posed(X, y)
+    problem = Problem(search, examples, labels, C=0.3)
+    several = solve(problem, WorkingSet(n_planes=4, sampler="own"), tol=1e-5, random_state=0)
+    one = solve(problem, WorkingSet(), tol=1e-5, random_state=0)
+    assert_allclose(several.certificate.primal, one.certificate.primal, rtol=2e-5)
+    for x, truth in zip(examples, labels, strict=True):
+        found = search.sample(x, one.w, truth, 6)
+        assert found[0] == search.argmax(x, one.w, truth)
+        assert len(set(found)) == len(found) == 6
+        for (window, k), (other, m) in itertools.pairwise(found):
+            edges = [edges for _t, edges, _phi in windows_of(x.pyramid, ONE)]
+            near = turns(search.angles[k], search.angles[m]) <= 2.0 * np.pi / 8.0 + 1e-9
+            assert not near or overlap(edges[window], edges[other]) <= 0.3
+    with pytest.raises(InvalidData, match="suppression"):
+        PoseSearch(2, 1, EXACT, suppression=2.0)
 
 
 def test_both_ways_have_one_optimum_where_angles_are_on_the_grid():

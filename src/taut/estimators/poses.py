@@ -32,8 +32,6 @@ from taut.vision.hog import HogPyramid
 from taut.vision.photographs import Photographs
 from taut.vision.templates import scales_of, stretches_of
 
-_KERNELS = ("von_mises", "gaussian", "sectors")
-
 
 class _Frame(NamedTuple):
     """What is known before training: the shape of the template, and the sizes of images."""
@@ -201,7 +199,6 @@ class PoseSVM(StructuralEstimator):
     ) -> tuple[np.ndarray, dict[str, Any]]:
         """W and what is known about it."""
         kernel, grid, options = self._angle_kernel(), self._grid(), self._options()
-        check_angles(kernel, grid)
         rows, columns = frame.template.tolist()
         poses, jobs, prior = poses_of(edges, angles), self._threads(), self._regularizer(None)
         if self.explicit:
@@ -230,7 +227,7 @@ class PoseSVM(StructuralEstimator):
                 raise InvalidData(
                     f"n_angles = {self.n_angles}: give a whole number of angles from 2 on"
                 )
-        check_angles(self._angle_kernel(), self._grid())
+        self._angle_kernel()
 
     def _grid(self) -> np.ndarray:
         """The angles that labels may have."""
@@ -239,20 +236,24 @@ class PoseSVM(StructuralEstimator):
         return grid_of(int(self.n_angles))
 
     def _angle_kernel(self) -> LabelKernel:
-        """The kernel on angles that the parameters mean."""
+        """The kernel on angles that the parameters mean, if certificates can be given for it."""
+        named: dict[str, Callable[[], LabelKernel]] = {
+            "von_mises": lambda: VonMisesLabels(self.kappa, self.precision),
+            "gaussian": lambda: GaussianLabels(self.kappa),
+            "sectors": lambda: SectorLabels(len(self._grid())),
+        }
         given = self.angle_kernel
-        if isinstance(given, str) and given not in _KERNELS:
+        if not isinstance(given, str):
+            kernel: LabelKernel = AngleFunction(given)
+        elif given in named:
+            kernel = named[given]()
+        else:
             raise InvalidData(
-                f"angle_kernel = {given!r}: give one of {', '.join(map(repr, _KERNELS))}, or a "
+                f"angle_kernel = {given!r}: give one of {', '.join(map(repr, named))}, or a "
                 "function of two arrays of angles"
             )
-        if given == "von_mises":
-            return VonMisesLabels(self.kappa, self.precision)
-        if given == "sectors":
-            return SectorLabels(len(self._grid()))
-        kernel = GaussianLabels(self.kappa) if given == "gaussian" else AngleFunction(given)
-        if self.explicit:
-            check_angles(kernel, self._grid())
+        check_angles(kernel, self._grid())
+        if self.explicit and not kernel.finite:
             raise InvalidData(
                 f"angle_kernel = {given!r} has no features that could be written down: give "
                 "explicit=False, or angle_kernel='von_mises'"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from taut.data.angles import as_angles, nearest_angles, turns
 from taut.errors import InvalidData, InvalidType
 from taut.kernels.base import check_positive
 from taut.kernels.given import checked_values
-from taut.kernels.labels import LabelKernel
+from taut.kernels.labels import LabelKernel, Labels
 
 _MOST_TERMS = 10_000
 _ROUNDING = 32.0  # units in the last place, for each angle
@@ -56,7 +56,7 @@ class VonMisesLabels(LabelKernel):
         """`map`, to the precision."""
         return self.map(labels, self.precision)
 
-    def between(self, labels: Sequence[Any], others: Sequence[Any]) -> np.ndarray:
+    def between(self, labels: Labels, others: Labels) -> np.ndarray:
         """By the cosines of differences."""
         angles, more = as_angles(labels), as_angles(others)
         return np.exp(self.kappa * (np.cos(angles[:, None] - more) - 1.0))
@@ -113,7 +113,7 @@ class GaussianLabels(LabelKernel):
     def __repr__(self) -> str:
         return f"{type(self).__name__}(kappa={self.kappa:g})"
 
-    def between(self, labels: Sequence[Any], others: Sequence[Any]) -> np.ndarray:
+    def between(self, labels: Labels, others: Labels) -> np.ndarray:
         """By the squares of differences."""
         turned = turns(as_angles(labels)[:, None], as_angles(others))
         return np.exp(-0.5 * self.kappa * turned**2)
@@ -151,7 +151,7 @@ class SectorLabels(LabelKernel):
         """1 for the sector of an angle."""
         return np.eye(self.n)[self._sectors(labels)]
 
-    def between(self, labels: Sequence[Any], others: Sequence[Any]) -> np.ndarray:
+    def between(self, labels: Labels, others: Labels) -> np.ndarray:
         """By the numbers of sectors."""
         own, more = self._sectors(labels), self._sectors(others)
         return (own[:, None] == more).astype(np.float64)
@@ -186,7 +186,7 @@ class AngleFunction(LabelKernel):
     def __repr__(self) -> str:
         return f"the kernel {getattr(self.function, '__name__', repr(self.function))} on angles"
 
-    def between(self, labels: Sequence[Any], others: Sequence[Any]) -> np.ndarray:
+    def between(self, labels: Labels, others: Labels) -> np.ndarray:
         """What the function returns, checked."""
         angles, more = as_angles(labels), as_angles(others)
         given = self.function(angles, more)

@@ -18,6 +18,9 @@ from taut.errors import InvalidData
 _ROUNDING = 32.0  # units in the last place, for each class
 
 
+Labels = Sequence[Any] | np.ndarray
+
+
 class LabelKernel(ABC):
     """A kernel on labels."""
 
@@ -26,12 +29,12 @@ class LabelKernel(ABC):
         """Whether it is an inner product of features that can be written down."""
         return False
 
-    def finite_map(self, labels: Sequence[Any]) -> np.ndarray:
+    def finite_map(self, labels: Labels) -> np.ndarray:
         """A row of these features for each label, where the kernel is `finite`."""
         raise InvalidData(f"{self!r} has no features that could be written down")
 
     @abstractmethod
-    def between(self, labels: Sequence[Any], others: Sequence[Any]) -> np.ndarray:
+    def between(self, labels: Labels, others: Labels) -> np.ndarray:
         """The kernel of each label with each of the others."""
 
 
@@ -73,11 +76,11 @@ class ClassSimilarity(LabelKernel):
         """Rows of L."""
         return self.map[self._codes(labels)]
 
-    def between(self, labels: Sequence[Any], others: Sequence[Any]) -> np.ndarray:
+    def between(self, labels: Labels, others: Labels) -> np.ndarray:
         """Looked up."""
         return self.matrix[np.ix_(self._codes(labels), self._codes(others))]
 
-    def _codes(self, labels: Sequence[Any]) -> np.ndarray:
+    def _codes(self, labels: Labels) -> np.ndarray:
         """Class numbers, or InvalidData."""
         codes, n = np.asarray(labels), len(self.matrix)
         if codes.dtype.kind not in "iu" or codes.ndim != 1:

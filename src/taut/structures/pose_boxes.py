@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from taut.compiled.jit import helper
-from taut.data.angles import as_angles, grid_of, turns
+from taut.data.angles import as_angles, grid_of, nearest_angles, turns
 from taut.data.arrays import offsets_of, ranges
 from taut.errors import InvalidData
 from taut.kernels.labels import LabelKernel
 from taut.spaces.labels import part
 from taut.spaces.pose_windows import pose_templates
-from taut.spaces.windows import WindowFeatures
+from taut.spaces.windows import WindowFeatures, WindowSpace, edges_of
 from taut.structures.base import Blocks, CompiledStructure
 from taut.vision.boxes import overlaps
 
@@ -32,12 +32,15 @@ class PoseData(NamedTuple):
     maps: np.ndarray  # of the angles of the grid, then of the angle of each block
     losses: np.ndarray  # of windows, block by block
     turned: np.ndarray  # (n_blocks, n_angles + 1), losses of angles
+    nearest: np.ndarray  # (n_blocks,), number of the angle of the grid nearest to the true one
     starts: np.ndarray  # of each block's windows
     counts: np.ndarray
     truth: np.ndarray
     n_angles: int
     n_own: int  # angles that a block has beside the grid, 0 or 1
+    suppression: float
     room: int  # where in `work` what follows the potentials begins
+    space: WindowSpace
 
 
 def misplaced(edges: np.ndarray, truth: np.ndarray, where: str) -> tuple[np.ndarray, int]:
@@ -78,6 +81,9 @@ class PoseBoxes(CompiledStructure):
     n_angles : int, default=64
     border : int, default=1
         Cells of context around a template.
+    suppression : float, default=0.5
+        Samples: of windows that overlap one of an earlier label by more, angles within an eighth of
+        a turn of its own are left out.
 
     Examples
     --------
@@ -102,8 +108,15 @@ class PoseBoxes(CompiledStructure):
     takes_examples = True
 
     def __init__(
-        self, rows: int, columns: int, kernel: LabelKernel, n_angles: int = 64, border: int = 1
+        self,
+        rows: int,
+        columns: int,
+        kernel: LabelKernel,
+        n_angles: int = 64,
+        border: int = 1,
+        suppression: float = 0.5,
     ) -> None:
+        self.suppression = check_suppression(suppression)
         if not kernel.finite:
             raise InvalidData(
                 f"kernel = {kernel!r} has no features that could be written down: give "
@@ -121,12 +134,14 @@ class PoseBoxes(CompiledStructure):
         n_angles, n = len(self.angles), len(X)
         losses, maps = np.zeros(int(counts.sum())), self._map
         turned, truth = np.zeros((n, n_angles + 1)), np.zeros((n, 2), dtype=np.int32)
+        nearest = np.zeros(n, dtype=np.int64)
         starts = offsets_of(counts)
         if y is not None:
             if len(y) != n:
                 raise InvalidData(f"X has {n} images and y poses of {len(y)}: give one to each")
             angles = as_angles([pose.angle for pose in y], "PoseBoxes")
             maps = np.vstack([maps, self.kernel.finite_map(angles)])
+            nearest = nearest_angles(angles, n_angles)
             turned[:, :n_angles] = turns(angles[:, None], self.angles) / (2.0 * np.pi)
             for i, pose in enumerate(y):
                 edges = features.edges(i, int(counts[i]))
@@ -134,15 +149,15 @@ class PoseBoxes(CompiledStructure):
                 losses[own], truth[i, 0] = misplaced(edges, np.asarray(pose.edges), f"image {i}")
             truth[:, 1] = n_angles
         data = PoseData(
-            maps, losses, turned, starts[:-1], counts, truth.ravel(), n_angles,
-            int(y is not None), features.n_potentials,
+            maps, losses, turned, nearest, starts[:-1], counts, truth.ravel(), n_angles,
+            int(y is not None), self.suppression, features.n_potentials, features.space,
         )  # fmt: skip
         return self._blocks(features, data)
 
     def _blocks(self, features: WindowFeatures, data: PoseData) -> Blocks:
         # A label is as one window: the numbers of its angle multiply one vector of features.
         features.most_windows = np.full(len(data.counts), np.linalg.norm(data.maps, axis=1).max())
-        size = features.n_potentials + int(data.counts.max())
+        size = features.n_potentials + (data.n_angles + 1) * int(data.counts.max())
         offsets = 2 * np.arange(len(data.counts) + 1)
         return Blocks(data, features, offsets, data.truth, work_size=size)
 
@@ -157,10 +172,12 @@ class PoseBoxes(CompiledStructure):
                 maps=np.vstack([self._map, data.maps[own]]),
                 losses=data.losses[ranges(data.starts[which], counts)],
                 turned=data.turned[which],
+                nearest=data.nearest[which],
                 starts=offsets_of(counts)[:-1],
                 counts=counts,
                 truth=data.truth.reshape(-1, 2)[which].ravel(),
                 room=features.n_potentials,
+                space=features.space,
             ),
         )
 
@@ -181,26 +198,12 @@ class PoseBoxes(CompiledStructure):
 
     @staticmethod
     def argmax(data, i, work, loss_weight, label):
-        """All windows for one angle after the other."""
-        n, first = data.counts[i], data.starts[i]
-        values = work[data.room : data.room + n]
-        highest = -np.inf
-        for k in range(data.n_angles + data.n_own):
-            row = _row(data, i, k)
-            for p in range(n):
-                values[p] = loss_weight * data.losses[first + p]
-            for m in range(data.maps.shape[1]):
-                _add(values, work[m * n : (m + 1) * n], values.dtype.type(data.maps[row, m]))
-            turned = loss_weight * data.turned[i, k]
-            largest = _largest(values)
-            if largest + turned > highest:
-                highest = largest + turned
-                label[1] = k
-                for p in range(n):
-                    if values[p] == largest:
-                        label[0] = p
-                        break
-        return highest
+        """The best of all windows for each angle."""
+        values = work[data.room : data.room + (data.n_angles + data.n_own) * data.counts[i]]
+        _evaluate(data, i, work, loss_weight, values)
+        place = _highest(values)
+        label[0], label[1] = place % data.counts[i], place // data.counts[i]
+        return values[place]
 
     @staticmethod
     def loss(data, i, label):
@@ -216,6 +219,40 @@ class PoseBoxes(CompiledStructure):
             total += part(each, m * data.counts[i] + label[0], data.maps[row, m])
         return total
 
+    @staticmethod
+    def sample(data, i, work, loss_weight, seed, found):
+        """Greedy suppression of score + loss: labels that differ in place, or in angle."""
+        n, count = data.counts[i], 0
+        values = work[data.room : data.room + (data.n_angles + data.n_own) * n]
+        _evaluate(data, i, work, loss_weight, values)
+        while count < found.shape[0]:
+            place = _highest(values)
+            if values[place] == -np.inf:
+                break
+            found[count, 0], found[count, 1] = place % n, place // n
+            _suppress(data, i, found[count], values)
+            count += 1
+        return count
+
+
+def check_suppression(suppression: float) -> float:
+    """An overlap, or InvalidData."""
+    if not 0.0 <= suppression <= 1.0:
+        raise InvalidData(f"suppression = {suppression}: give an overlap between 0 and 1")
+    return float(suppression)
+
+
+@helper
+def _evaluate(data, i, work, loss_weight, values):
+    """Write score plus loss of all windows of a block, for one angle after the other."""
+    n, first = data.counts[i], data.starts[i]
+    for k in range(data.n_angles + data.n_own):
+        row, own = _row(data, i, k), values[k * n : (k + 1) * n]
+        for p in range(n):
+            own[p] = loss_weight * (data.losses[first + p] + data.turned[i, k])
+        for m in range(data.maps.shape[1]):
+            _add(own, work[m * n : (m + 1) * n], values.dtype.type(data.maps[row, m]))
+
 
 @helper
 def _row(data, i, k):
@@ -230,11 +267,33 @@ def _add(values, more, factor):
 
 
 @helper
-def _largest(values):
-    largest = values[0]
+def _highest(values):
+    """Where the first of the largest numbers is."""
+    place = 0
     for p in range(values.shape[0]):
-        largest = max(largest, values[p])
-    return largest
+        if values[p] > values[place]:
+            place = p
+    return place
+
+
+@helper
+def _suppress(data, i, label, values):
+    """Leave out what is like a label: windows that overlap its own, at angles near to its own."""
+    n, n_angles = data.counts[i], data.n_angles
+    left, top, right, bottom = edges_of(data.space, i, label[0])
+    area = (right - left) * (bottom - top)
+    angle = label[1] if label[1] < n_angles else data.nearest[i]
+    values[label[1] * n + label[0]] = -np.inf
+    for p in range(n):
+        a, b, c, d = edges_of(data.space, i, p)
+        width, height = min(right, c) - max(left, a), min(bottom, d) - max(top, b)
+        common = max(width, 0.0) * max(height, 0.0)
+        if common > data.suppression * (area + (c - a) * (d - b) - common):
+            for k in range(n_angles + data.n_own):
+                other = k if k < n_angles else data.nearest[i]
+                apart = abs(other - angle)
+                if 8 * min(apart, n_angles - apart) <= n_angles:
+                    values[k * n + p] = -np.inf
 
 
 def poses_of(edges: np.ndarray, angles: np.ndarray) -> list[Pose]:

@@ -16,7 +16,8 @@ from taut.kernels.products import Linear
 from taut.spaces.pose_windows import pose_templates, stacked
 from taut.spaces.windows import WindowFeatures
 from taut.structures.joint_kernel import JointKernel
-from taut.structures.pose_boxes import Pose, misplaced
+from taut.structures.pose_boxes import Pose, check_suppression, misplaced
+from taut.vision.boxes import overlaps
 from taut.vision.pyramid import Pyramid
 
 
@@ -55,6 +56,8 @@ class PoseSearch(JointKernel):
         Cells of context around a template.
     memory : int or str, default="500MB"
         As of `JointKernel`.
+    suppression : float, default=0.5
+        As of `PoseBoxes`.
 
     Examples
     --------
@@ -90,7 +93,9 @@ class PoseSearch(JointKernel):
         n_angles: int = 16,
         border: int = 1,
         memory: int | str = "500MB",
+        suppression: float = 0.5,
     ) -> None:
+        self._suppression = check_suppression(suppression)
         self.angles = grid_of(n_angles)
         self._values = check_angles(kernel, self.angles)
         self._turned = turns(self.angles[:, None], self.angles) / (2.0 * np.pi)
@@ -100,7 +105,7 @@ class PoseSearch(JointKernel):
             Linear(), ClassSimilarity(self._values), self._phi, lambda label: label[0],
             lambda label: label[1],
         )  # fmt: skip
-        super().__init__(product, argmax=self._search, memory=memory)
+        super().__init__(product, argmax=self._search, memory=memory, sample=self._spread)
 
     def posed(
         self, pyramids: Sequence[Pyramid], poses: Sequence[Pose]
@@ -125,7 +130,7 @@ class PoseSearch(JointKernel):
     def _vectors(self, x: PosedImage, windows: np.ndarray) -> np.ndarray:
         return WindowFeatures([x.pyramid], self._one).vectors(0, windows)
 
-    def loss(self, truth: Place, label: Place, x: PosedImage) -> float:
+    def loss(self, truth: Place, label: Place, x: Any = None) -> float:
         """Of the place, and of the angle."""
         return float(x.losses[label[0]] + self._turned[truth[1], label[1]])
 
@@ -138,20 +143,43 @@ class PoseSearch(JointKernel):
 
     def _search(self, x: PosedImage, w: Any, truth: Place | None) -> Place:
         """The best of all windows and angles."""
+        return _highest(self._scored(x, w, truth))
+
+    def _spread(self, x: PosedImage, w: Any, truth: Place | None, count: int) -> list[Place]:
+        """Greedy suppression: labels that differ in place, or in angle."""
+        values = self._scored(x, w, truth)
+        found: list[Place] = []
+        edges = WindowFeatures([x.pyramid], self._one).edges(0)
+        near = 8.0 * self._turned <= 1.0 + 1e-9
+        while len(found) < count and values.max() > -np.inf:
+            window, k = _highest(values)
+            found.append((window, k))
+            like = overlaps(edges, edges[window : window + 1])[:, 0] > self._suppression
+            values[np.ix_(near[k], like)] = -np.inf
+            values[k, window] = -np.inf
+        return found
+
+    def _scored(self, x: PosedImage, w: Any, truth: Place | None) -> np.ndarray:
+        """Score, plus loss if there is a truth, of each angle and window; the best ones exact."""
         templates = self._values @ self.templates(w)
         features = WindowFeatures([x.pyramid], self._templates)
         room = np.empty(features.n_potentials)
-        flat = stacked(templates)
-        values = features.scores(0, features.pad(flat), room).reshape(len(templates), -1)
+        scores = features.scores(0, features.pad(stacked(templates)), room)
+        values = scores.reshape(len(templates), -1)
         added = np.zeros(values.shape)
         if truth is not None:
             added = x.losses + self._turned[truth[1]][:, None]
         values = values + added
-        # How far two of these values may be off, which are sums in single precision.
+        # How far two of these may be off, which are sums in single precision.
         largest = templates[np.linalg.norm(templates, axis=1).argmax()]
         off = features.inexactness(largest, np.ones(1))
         angles, windows = np.nonzero(values >= values.max() - off)
-        phi = self._vectors(x, windows)
-        exact = added[angles, windows] + np.einsum("kf,kf->k", phi, templates[angles])
-        best = int(exact.argmax())
-        return int(windows[best]), int(angles[best])
+        exact = np.einsum("kf,kf->k", self._vectors(x, windows), templates[angles])
+        values[angles, windows] = added[angles, windows] + exact
+        return values
+
+
+def _highest(values: np.ndarray) -> Place:
+    """The window and the angle of the highest value."""
+    k, window = divmod(int(values.argmax()), values.shape[1])
+    return window, k
