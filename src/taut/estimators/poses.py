@@ -16,7 +16,7 @@ from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
 from taut.estimators.base import StructuralEstimator, estimator
 from taut.estimators.boxes import check_settings, margin_of
-from taut.inference.best_angle import refined_angle
+from taut.inference.best_angle import best_pose
 from taut.kernels import AngleFunction, GaussianLabels, LabelKernel, SectorLabels, VonMisesLabels
 from taut.kernels.angles import check_angles
 from taut.metrics import pose_losses
@@ -308,9 +308,9 @@ class PoseSVM(StructuralEstimator):
                 return kernel.finite_map(angles)
             return kernel.between(angles, self.angles_)
 
-        numbers = numbers_of(self.angles_)
         rows, columns = map(int, self.template_)
-        templates = pose_templates(rows, columns, self.border, numbers.shape[1])
+        n_numbers = numbers_of(self.angles_[:1]).shape[1]
+        templates = pose_templates(rows, columns, self.border, n_numbers)
 
         def find(i: int) -> tuple[np.ndarray, float, float]:
             features = WindowFeatures([photographs.pyramid(i, extractor)], templates)
@@ -319,18 +319,11 @@ class PoseSVM(StructuralEstimator):
                     f"image {i} has features for {features.n_features} weights, and the model has "
                     f"{len(self.coef_)}: give the features that fit saw"
                 )
-            w = features.pad(self.coef_.astype(np.float32))
-            room = np.empty(features.n_potentials, dtype=np.float32)
-            own = features.scores(0, w, room).reshape(len(templates.rows), -1)
-            if not own.shape[1]:
+            if not features.window_counts[0]:
                 raise InvalidData(f"image {i} is smaller than any window: give a larger image")
-            k, window = divmod(int((numbers @ own).argmax()), own.shape[1])
-            potentials = own[:, window].astype(np.float64)
-            step = 2.0 * np.pi / len(self.angles_)
-            angle = refined_angle(lambda a: numbers_of(a) @ potentials, self.angles_[k], step)
-            (score,) = numbers_of(np.array([angle])) @ potentials
-            edges = features.edges(0, window + 1)[window]
-            return edges / photographs.factor(i), angle, float(score)
+            w = features.pad(self.coef_.astype(np.float32))
+            edges, angle, score = best_pose(features, w, numbers_of, self.angles_)
+            return edges / photographs.factor(i), angle, score
 
         with ThreadPoolExecutor(self._threads(), thread_name_prefix="taut") as threads:
             found = list(threads.map(find, range(len(photographs))))
