@@ -17,6 +17,7 @@ from taut.inference.best_angle import refined_angle
 from taut.kernels import (
     AngleFunction,
     GaussianLabels,
+    PairFunction,
     SectorLabels,
     VonMisesLabels,
 )
@@ -232,6 +233,12 @@ def squares(angles, others):
 def test_kernels_that_are_indefinite_on_the_grid_are_refused(kernel, smallest):
     with pytest.raises(InvalidData, match=rf"smallest eigenvalue is {smallest}.*von_mises"):
         PoseSearch(2, 1, kernel, 16)
+
+
+def test_only_products_have_features_that_add_up():
+    store = PairFunction(lambda A, B: np.ones((len(A), len(B)))).store()
+    with pytest.raises(InvalidData, match="no product"):
+        store.feature_sums(np.zeros(0, dtype=np.int64), np.zeros(0))
 
 
 def test_kernels_on_angles_are_checked():
