@@ -1,111 +1,416 @@
-"""Joints: their sizes, trees, aspects and mirror images."""
+"""Boxes with angles: the structures, the kernels on angles, and the estimator."""
 
 import itertools
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 
-from taut.errors import InvalidData
-from taut.vision import aspects_of, mirrored_joints, sizes_of, tree_of
-from taut.vision.poses import check_parents
+import taut
+from reference import primal, solve_qp
+from taut import PoseSVM, Problem, solve
+from taut.binding import bind
+from taut.data.angles import grid_of, nearest_angles, turns
+from taut.errors import InvalidData, InvalidStructure, InvalidType
+from taut.inference.best_angle import refined_angle
+from taut.kernels import (
+    AngleFunction,
+    GaussianLabels,
+    PairFunction,
+    SectorLabels,
+    VonMisesLabels,
+)
+from taut.kernels.angles import check_angles
+from taut.metrics import angle_errors, pose_losses
+from taut.solvers import WorkingSet
+from taut.spaces.pose_windows import stacked, unstacked
+from taut.structures import PoseBoxes, PoseSearch
+from taut.structures.pose_boxes import Pose, poses_of
+from taut.vision import HogPyramid, Poses, Templates
+from test_boxes import overlap, pyramid, windows_of
 
-LIMBS = np.array([[0.0, 0.0], [0.0, 4.0], [3.0, 4.0], [-3.0, 4.0]])  # a head, a body, two arms
+ONE = Templates(np.array([2]), np.array([1]), np.array([0]), border=1)
+N_ANGLES = 4
+GRID = 2.0 * np.pi * np.arange(N_ANGLES) / N_ANGLES
+BOXES = np.array([[8.0, 8.0, 16.0, 24.0], [0.0, 0.0, 9.0, 24.0], [17.0, 9.0, 30.0, 28.0]])
+EXACT = VonMisesLabels(1.5, precision=1e-13)
 
 
-def people(rng, n=60, noise=0.1):
-    """Bodies of different sizes; arms come up or down."""
-    steps = np.array([[0, 0], [0, 4], [3, 0], [-3, 0]]) + noise * rng.normal(size=(n, 4, 2))
-    up = rng.random((n, 2)) < 0.5
-    steps[:, 2:, 1] += np.where(up, -2.0, 2.0)
-    joints = steps.copy()
-    joints[:, 1] += joints[:, 0]
-    joints[:, 2:] += joints[:, [1]]
-    sizes = rng.uniform(5.0, 50.0, n)
-    return sizes[:, None, None] * joints + rng.uniform(0, 100, (n, 1, 2)), sizes, up
+def problem_data(rng, angles=GRID[[1, 3, 2]]):
+    """Images of different sizes, with a box and an angle each."""
+    return [pyramid(rng), pyramid(rng, rows=5), pyramid(rng)], poses_of(BOXES, angles)
 
 
-def test_sizes_do_not_depend_on_what_is_seen():
+def factored(matrix):
+    """L with L L' = matrix."""
+    values, vectors = np.linalg.eigh(matrix)
+    return vectors * np.sqrt(np.maximum(values, 0.0))
+
+
+def enumerated(X, y, rows, own):
+    """psi and losses of all labels: `rows` are features of the grid, `own` of the true angles.
+
+    A label has an angle of the grid, or the true one.
+    """
+    psi, losses = [], []
+    for p, pose, right in zip(X, y, own, strict=True):
+        windows = list(windows_of(p, ONE))
+        common = np.array([overlap(edges, pose.edges) for _t, edges, _phi in windows])
+        truth = np.kron(right, windows[int(common.argmax())][2])
+        every = [*rows, right]
+        psi.append(
+            np.array([truth - np.kron(row, phi) for row in every for _t, _edges, phi in windows])
+        )
+        apart = np.abs(pose.angle - np.append(GRID, pose.angle))
+        turned = np.minimum(apart, 2.0 * np.pi - apart)
+        places = 0.5 * (common.max() - common)
+        losses.append((places + turned[:, None] / (2.0 * np.pi)).ravel())
+    return psi, losses
+
+
+def written(rng, kernel=EXACT, **data):
+    """The problem of `PoseBoxes`, and the same enumerated."""
+    X, y = problem_data(rng, **data)
+    angles = np.array([pose.angle for pose in y])
+    structure = PoseBoxes(2, 1, kernel, N_ANGLES, border=1)
+    labels = enumerated(X, y, kernel.finite_map(GRID), kernel.finite_map(angles))
+    return structure, X, y, *labels
+
+
+def test_the_best_window_and_angle_are_those_of_enumeration():
     rng = np.random.default_rng(0)
-    joints, sizes, _up = people(rng)
-    seen = rng.random((60, 4)) < 0.8
-    seen[3] = [True, False, False, False]
-    found = sizes_of(joints, seen)
-    ratios = (found / sizes)[seen.sum(axis=1) >= 3]  # of two, one may be unusual
-    assert_allclose(ratios, np.median(ratios), rtol=0.25)
-    assert_allclose(found[3], np.median(found[seen.sum(axis=1) >= 2]), rtol=0.2)
-    assert_allclose(sizes_of(2.0 * joints, seen), 2.0 * found)
-    with pytest.raises(InvalidData, match="no object has two visible joints"):
-        sizes_of(joints, np.arange(4) == np.zeros((60, 1)))
+    structure, X, y, psi, losses = written(rng, angles=[0.3, 6.0, 2.0])
+    data = bind(structure, X, y)
+    r = len(EXACT.finite_map([0.0])[0])
+    coef = rng.normal(size=(r, data.n_features // r))
+    w = stacked(coef)
+    assert_array_equal(unstacked(w, len(coef)), coef)
+    hinges = [max((c - p @ coef.ravel()).max(), 0.0) for p, c in zip(psi, losses, strict=True)]
+    assert_allclose(data.hinges(data.pad(w)), hinges, rtol=1e-5, atol=1e-5)
+    problem = Problem(structure, X, y)
+    bound = problem.primal_bound(problem.scaled(w))
+    assert abs(bound.value - 0.5 * w @ w - sum(hinges)) <= bound.rounding
 
 
-def test_the_tree_has_the_least_variance_of_all():
-    rng = np.random.default_rng(1)
-    joints, sizes, _up = people(rng)
-    seen = rng.random((60, 4)) < 0.9
-    scaled = joints / sizes[:, None, None]
-
-    def cost(parents):
-        total = 0.0
-        for p, q in enumerate(parents):
-            if q >= 0:
-                both = seen[:, p] & seen[:, q]
-                total += (scaled[both, p] - scaled[both, q]).var(axis=0).sum()
-        return total
-
-    trees = []
-    for choice in itertools.product(range(4), repeat=3):
-        try:
-            trees.append(check_parents([-1, *choice]))
-        except InvalidData:
-            continue
-    assert len(trees) == 16  # of four parts, as Cayley counts them
-    found = tree_of(joints, seen, sizes, root=0)
-    assert_allclose(cost(found), min(cost(tree) for tree in trees))
-    alone = tree_of(joints, seen)
-    degrees = np.bincount(alone[alone >= 0], minlength=4) + (alone >= 0)
-    assert degrees[alone < 0] == degrees.max()
-    lonely = seen & (np.arange(4) != 3)
-    with pytest.raises(InvalidData, match="never visible together"):
-        tree_of(joints, lonely, sizes)
-    with pytest.raises(InvalidData, match="root = 4"):
-        tree_of(joints, seen, sizes, root=4)
+def test_written_down_boxes_with_angles_keep_the_laws():
+    structure, X, y, *_labels = written(np.random.default_rng(1), angles=[0.3, 6.0, 2.0])
+    taut.check_structure(structure, X, y)
 
 
-def test_aspects_are_clusters_of_places():
-    rng = np.random.default_rng(2)
-    joints, sizes, up = people(rng)
-    seen = rng.random((60, 4)) < 0.9
-    found = aspects_of(joints, seen, [1, -1, 1, 1], 2, sizes)
-    for arm in (2, 3):
-        known = seen[:, arm] & seen[:, 1]
-        assert_array_equal(found.numbers[known, arm] == 0, up[known, arm - 2])
-        assert_allclose(found.centres[arm][:, 1], [-2.0, 2.0], atol=0.1)
-        rest = np.unique(found.numbers[~known, arm])
-        assert len(rest) == 1  # the most frequent one
-    assert_array_equal(found.counts, 2)
-    assert_allclose(found.anchors(3.0), 3.0 * np.vstack(found.centres))
-    one = aspects_of(joints[:1], np.ones((1, 4), bool), [1, -1, 1, 1], 5, sizes[:1])
-    assert_array_equal(one.counts, 1)  # there is one place for each
-    for count, parents, message in ((0, [1, -1, 1, 1], "count = 0"), (1, [-1, 0], "2 parts")):
+@pytest.mark.parametrize("kernel", [EXACT, SectorLabels(N_ANGLES)], ids=["von mises", "sectors"])
+def test_the_written_optimum_is_that_of_an_independent_qp(kernel):
+    structure, X, y, psi, losses = written(np.random.default_rng(2), kernel, angles=[0.3, 6.0, 2.0])
+    weight = np.array([1.0, 0.5, 2.0])
+    result = solve(Problem(structure, X, y, 0.3, weight), tol=1e-4, random_state=0)
+    best, _w = solve_qp(psi, losses, 0.3 * weight)
+    assert result.certificate.dual <= best * (1.0 + 1e-6)
+    assert_allclose(result.certificate.primal, best, rtol=2e-4)
+    own = unstacked(result.w, len(kernel.finite_map([0.0])[0])).ravel()
+    assert_allclose(primal(own, psi, losses, 0.3 * weight), result.certificate.primal, rtol=1e-5)
+
+
+def near(angles, others):
+    """A kernel of a user's: positive definite, and not von Mises'."""
+    return 1.0 + np.cos(angles[:, None] - others)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [EXACT, AngleFunction(near), GaussianLabels(4.0)],
+    ids=["von mises", "own", "gaussian"],
+)
+def test_the_optimum_over_pairs_is_that_of_an_independent_qp(kernel):
+    X, y = problem_data(np.random.default_rng(3))
+    structure = PoseSearch(2, 1, kernel, N_ANGLES, border=1)
+    rows = factored(kernel.between(GRID, GRID))
+    psi, losses = enumerated(X, y, rows, rows[[1, 3, 2]])
+    examples, labels = structure.posed(X, y)
+    result = solve(
+        Problem(structure, examples, labels, C=0.3), WorkingSet(batch=2), tol=1e-6, random_state=0
+    )
+    weights = np.full(3, 0.3)
+    best, _w = solve_qp(psi, losses, weights)
+    assert result.certificate.dual <= best * (1.0 + 1e-9)
+    assert_allclose(result.certificate.primal, best, rtol=2e-6)
+    # w, and not only its value: pairs added up are the templates that it is made of.
+    w = (rows.T @ structure.templates(result.w)).ravel()
+    assert_allclose(primal(w, psi, losses, weights), result.certificate.primal, rtol=1e-9)
+    # And the search finds what is best of all at it.
+    for x, block in zip(examples, psi, strict=True):
+        window, k = structure.argmax(x, result.w)
+        found = (block @ w).reshape(N_ANGLES + 1, -1)
+        assert_allclose(found[k, window], found.min(), atol=1e-9)
+
+
+def test_samples_differ_and_begin_with_the_best():
+    X, y = problem_data(np.random.default_rng(11))
+    search = PoseSearch(2, 1, EXACT, 8, border=1, suppression=0.3)
+    examples, labels = search.posed(X, y)
+    problem = Problem(search, examples, labels, C=0.3)
+    several = solve(problem, WorkingSet(n_planes=4, sampler="own"), tol=1e-5, random_state=0)
+    one = solve(problem, WorkingSet(), tol=1e-5, random_state=0)
+    assert_allclose(several.certificate.primal, one.certificate.primal, rtol=2e-5)
+    for x, truth in zip(examples, labels, strict=True):
+        found = search.sample(x, one.w, truth, 6)
+        assert found[0] == search.argmax(x, one.w, truth)
+        assert len(set(found)) == len(found) == 6
+        for (window, k), (other, m) in itertools.pairwise(found):
+            edges = [edges for _t, edges, _phi in windows_of(x.pyramid, ONE)]
+            near = turns(search.angles[k], search.angles[m]) <= 2.0 * np.pi / 8.0 + 1e-9
+            assert not near or overlap(edges[window], edges[other]) <= 0.3
+    with pytest.raises(InvalidData, match="suppression"):
+        PoseSearch(2, 1, EXACT, suppression=2.0)
+
+
+def test_both_ways_have_one_optimum_where_angles_are_on_the_grid():
+    X, y = problem_data(np.random.default_rng(4))
+    options = {"tol": 1e-4, "random_state": 0}
+    written_down = solve(
+        Problem(PoseBoxes(2, 1, EXACT, N_ANGLES, border=1), X, y, C=0.3), **options
+    )
+    search = PoseSearch(2, 1, EXACT, N_ANGLES, border=1)
+    of_pairs = solve(Problem(search, *search.posed(X, y), C=0.3), WorkingSet(), **options)
+    assert_allclose(of_pairs.certificate.primal, written_down.certificate.primal, rtol=2e-4)
+    numbers = EXACT.finite_map(GRID)
+    coef = numbers.T @ search.templates(of_pairs.w)
+    own = unstacked(written_down.w, len(coef))
+    assert_allclose(coef, own, atol=0.02 * np.abs(own).max())
+
+
+def test_taken_blocks_are_those_that_their_data_give():
+    structure, X, y, *_labels = written(np.random.default_rng(5), angles=[0.3, 6.0, 2.0])
+    which = np.array([2, 0])
+    taken = bind(structure, X, y).take(which)
+    fresh = bind(structure, [X[i] for i in which], [y[i] for i in which])
+    w = fresh.pad(np.random.default_rng(6).normal(size=fresh.n_features))
+    assert_allclose(taken.hinges(w), fresh.hinges(w))
+    assert_array_equal(taken.blocks.truth, fresh.blocks.truth)
+
+
+def test_labels_from_a_file_are_windows_and_angles():
+    structure, X, y, *_labels = written(np.random.default_rng(7))
+    blocks = structure.encode(X, y)
+    n = int(blocks.data.counts[0])
+    for label, valid in (
+        ((n - 1, N_ANGLES), True),
+        ((n, 0), False),
+        ((0, N_ANGLES + 1), False),
+        ((-1, 0), False),
+        ((0, -1), False),
+    ):
+        found = structure.valid_labels(blocks, np.array([0]), np.array(label, dtype=np.int32))
+        assert_array_equal(found, [valid])
+    assert structure.decode(blocks.truth, blocks.offsets)[0][1] == N_ANGLES
+
+
+def test_structures_refuse_what_is_no_pose():
+    X, y = problem_data(np.random.default_rng(8))
+    structure, search = PoseBoxes(2, 1, EXACT, N_ANGLES), PoseSearch(2, 1, EXACT, N_ANGLES)
+    outside = [*y[:2], Pose(np.array([100.0, 100.0, 120.0, 120.0]), 0.0)]
+    for refuse in (structure.encode, search.posed):
+        with pytest.raises(InvalidData, match="image 2: no window overlaps"):
+            refuse(X, outside)
+        with pytest.raises(InvalidData, match=r"angle 90, more than .*deg2rad"):
+            refuse(X, [*y[:2], Pose(BOXES[2], 90.0)])
+    with pytest.raises(InvalidData, match="poses of 2"):
+        structure.encode(X, y[:2])
+    with pytest.raises(InvalidData, match="could be written down"):
+        PoseBoxes(2, 1, AngleFunction(near))
+    (example, *_rest), _labels = search.posed(X, y)
+    with pytest.raises(InvalidData, match="is none of the"):
+        search.kernel.features(example, (len(example.losses), 0))
+
+
+def squares(angles, others):
+    """Not definite, as it falls too slowly."""
+    return np.exp(-0.1 * turns(angles[:, None], others) ** 2)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "smallest"), [(GaussianLabels(0.2), "-0.33"), (AngleFunction(squares), "-0.33")]
+)
+def test_kernels_that_are_indefinite_on_the_grid_are_refused(kernel, smallest):
+    with pytest.raises(InvalidData, match=rf"smallest eigenvalue is {smallest}.*von_mises"):
+        PoseSearch(2, 1, kernel, 16)
+
+
+def test_only_products_have_features_that_add_up():
+    store = PairFunction(lambda A, B: np.ones((len(A), len(B)))).store()
+    with pytest.raises(InvalidData, match="no product"):
+        store.feature_sums(np.zeros(0, dtype=np.int64), np.zeros(0))
+
+
+def test_kernels_on_angles_are_checked():
+    assert check_angles(GaussianLabels(3.0), grid_of(16)).shape == (16, 16)
+    with pytest.raises(InvalidData, match="not symmetric"):
+        check_angles(AngleFunction(lambda a, b: a[:, None] + 0.0 * b), grid_of(4))
+    with pytest.raises(InvalidStructure, match="shape"):
+        check_angles(AngleFunction(lambda a, b: a), grid_of(4))
+    with pytest.raises(InvalidType, match="function"):
+        AngleFunction(3)
+    with pytest.raises(InvalidData, match="whole number"):
+        SectorLabels(2.5)
+
+
+def test_fourier_terms_are_as_precise_as_they_are_asked_to_be():
+    angles = np.linspace(-6.0, 6.0, 40)
+    for precision in (1e-1, 1e-3, 1e-6):
+        kernel = VonMisesLabels(4.0, precision)
+        rows = kernel.finite_map(angles)
+        assert np.abs(rows @ rows.T - kernel.between(angles, angles)).max() <= precision
+    assert len(VonMisesLabels(4.0, 1e-1).finite_map([0.0])[0]) < rows.shape[1]
+
+
+def test_sectors_are_nearest_angles():
+    angles = np.linspace(-6.2, 6.2, 50)
+    apart = turns(angles[:, None], grid_of(5))
+    assert_array_equal(nearest_angles(angles, 5), apart.argmin(axis=1))
+    rows = SectorLabels(5).finite_map(angles)
+    assert_array_equal(rows @ rows.T, SectorLabels(5).between(angles, angles))
+
+
+def test_the_best_angle_is_that_of_a_fine_grid():
+    rng, kernel = np.random.default_rng(9), VonMisesLabels(4.0)
+    fine, grid = grid_of(20_000), grid_of(16)
+    for _ in range(10):
+        centres, sums = rng.uniform(0.0, 2.0 * np.pi, 30), rng.normal(size=30)
+
+        def scores(angles, centres=centres, sums=sums):
+            return kernel.between(angles, centres) @ sums
+
+        start = grid[scores(grid).argmax()]
+        found = refined_angle(scores, start, grid[1])
+        around = fine[turns(fine, start) <= grid[1]]
+        assert scores(np.array([found]))[0] >= scores(around).max() - 1e-9
+    assert refined_angle(lambda angles: 0.0 * angles, grid[3], grid[1]) == grid[3]
+
+
+def test_stretched_images_have_windows_of_other_shapes():
+    image = np.random.default_rng(10).integers(0, 255, size=(64, 64, 3), dtype=np.uint8)
+    stretched = HogPyramid(scales=(1.0, 0.5), stretches=(1.0, 4.0)).extract(image)
+    assert_array_equal(stretched.shapes, [[8, 8], [16, 4], [4, 4]])  # [8, 2] is too few columns
+    assert_allclose(stretched.steps, [[8, 8], [16, 4], [16, 16]])
+    plain = HogPyramid(scales=(1.0, 0.5)).extract(image)
+    assert_array_equal(stretched.level(0), plain.level(0))
+    with pytest.raises(InvalidData, match="stretches"):
+        HogPyramid(stretches=(0.0,))
+
+
+def made(n, seed=0):
+    """Images of a square that is bright on the side of its angle, of four."""
+    rng = np.random.default_rng(seed)
+    images, boxes = [], []
+    angles = 0.5 * np.pi * (np.arange(n) % 4)
+    for angle in angles:
+        image = rng.integers(90, 110, size=(48, 64, 3), dtype=np.uint8)
+        x, y = rng.integers(0, 24, size=2)
+        across, down = np.meshgrid(np.linspace(-1, 1, 24), np.linspace(-1, 1, 24))
+        side = np.cos(angle) * across + np.sin(angle) * down
+        image[y : y + 24, x : x + 24] = np.where(side > 0.0, 230, 20)[..., None]
+        images.append(image)
+        boxes.append([x, y, x + 24, y + 24])
+    return images, np.array(boxes, dtype=float), angles
+
+
+SETTINGS = {"C": 1.0, "cells": 9, "aspects": 1, "n_angles": 8, "random_state": 0}
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["explicit", "pairs"])
+def model(request):
+    return PoseSVM(**SETTINGS, explicit=request.param).fit(*made(16))
+
+
+def test_it_finds_boxes_and_angles(model):
+    images, boxes, angles = made(8, seed=1)
+    found = model.predict(images)
+    assert np.rad2deg(angle_errors(found.angles, angles)).max() < 20.0
+    assert all(overlap(a, b) > 0.5 for a, b in zip(found.edges, boxes, strict=True))
+    assert ((found.angles >= 0.0) & (found.angles < 2.0 * np.pi)).all()
+    assert_allclose(model.score(images, boxes, angles), -pose_losses(found, boxes, angles).mean())
+    assert model.certificate_.relative_gap <= 0.02
+    boxes_of_one = [[tuple(box)] for box in boxes]
+    assert model.score(images, boxes_of_one, angles) == model.score(images, boxes, angles)
+
+
+def test_angles_are_refined(model):
+    images, _boxes, _angles = made(4, seed=2)
+    found = model.predict(images)
+    assert turns(found.angles[:, None], model.angles_).min(axis=1).max() > 1e-3
+
+
+def test_saved_and_loaded_it_finds_the_same(model, tmp_path):
+    images, _boxes, _angles = made(3, seed=3)
+    model.save(tmp_path / "squares.taut")
+    again = taut.load(tmp_path / "squares.taut", n_jobs=2)
+    for found, wanted in zip(again.predict(images), model.predict(images), strict=True):
+        assert_array_equal(found, wanted)
+    assert again.certificate_ == model.certificate_
+    assert clone(model).get_params()["n_angles"] == 8
+
+
+def test_larger_images_are_shrunk_and_boxes_are_theirs(model):
+    images, boxes, angles = made(2, seed=4)
+    doubled = [np.repeat(np.repeat(image, 2, axis=0), 2, axis=1) for image in images]
+    small = clone(model).set_params(longest=64).fit(*made(16))
+    assert_allclose(small.predict(doubled).edges, 2.0 * model.predict(images).edges, atol=10.0)
+    assert small.score(doubled, 2.0 * boxes, angles) > -0.2
+
+
+def test_own_kernels_are_called_again_after_loading(tmp_path):
+    images, boxes, angles = made(8)
+    own = PoseSVM(**SETTINGS, explicit=False, angle_kernel=near, tol=0.1).fit(images, boxes, angles)
+    with pytest.raises(InvalidType, match="angle_kernel"):
+        own.save(tmp_path / "own.taut")
+    found = own.predict(images)
+    own.set_params(angle_kernel="von_mises").save(tmp_path / "own.taut")
+    again = taut.load(tmp_path / "own.taut", angle_kernel=near)
+    assert_array_equal(again.predict(images).angles, found.angles)
+
+
+def test_weights_of_zero_leave_images_out():
+    images, boxes, angles = made(8)
+    weight = np.array([1.0] * 6 + [0.0] * 2)
+    settings = {**SETTINGS, "tol": 5e-3}
+    with_zeros = PoseSVM(**settings).fit(images, boxes, angles, sample_weight=weight)
+    without = PoseSVM(**settings).fit(images[:6], boxes[:6], angles[:6])
+    assert_allclose(with_zeros.certificate_.primal, without.certificate_.primal, rtol=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"angle_kernel": "gaussian", "explicit": False, "kappa": 0.2}, "eigenvalue.*von_mises"),
+        ({"angle_kernel": "gaussian", "kappa": 0.2}, "eigenvalue.*von_mises"),
+        ({"angle_kernel": near}, "explicit=False"),
+        ({"angle_kernel": "bessel"}, "angle_kernel = 'bessel'"),
+        ({"kappa": -1.0}, "kappa"),
+        ({"n_angles": 1}, "n_angles = 1"),
+        ({"kernel": "rbf"}, "kernel = 'rbf'"),
+        ({"cells": 0}, "cells = 0"),
+    ],
+)
+def test_wrong_parameters_are_refused(parameters, message):
+    with pytest.raises(InvalidData, match=message):
+        PoseSVM(**{**SETTINGS, **parameters}).fit(*made(4))
+
+
+def test_wrong_data_are_refused(model):
+    images, boxes, angles = made(4)
+    fresh = clone(model)
+    for wrong, message in (
+        ((images, boxes, np.rad2deg(angles)), "deg2rad"),
+        ((images, boxes, [0.0, 1.0, np.nan, 0.0]), "radians"),
+        ((images, boxes, angles[:3]), "3 angles"),
+        ((images, boxes[:3], angles), "4 images"),
+        ((images, [*[[b] for b in boxes[:3].tolist()], []], angles), "image 3 has 0 boxes"),
+        ((images, boxes), "requires y"),
+    ):
         with pytest.raises(InvalidData, match=message):
-            aspects_of(joints, seen, parents, count, sizes)
-
-
-def test_mirrored_twice_is_as_before():
-    rng = np.random.default_rng(3)
-    joints, _sizes, _up = people(rng, 5)
-    seen = rng.random((5, 4)) < 0.7
-    joints[~seen] = 0.0
-    widths, swaps = rng.uniform(100, 200, 5), [0, 1, 3, 2]
-    once = mirrored_joints(joints, seen, widths, swaps)
-    assert_allclose(once[0][:, 2], [[w - x, y] for w, (x, y) in zip(widths, joints[:, 3])])
-    again = mirrored_joints(*once, widths, swaps)
-    assert_array_equal(again[1], seen)
-    assert_allclose(again[0][seen], joints[seen])
-    with pytest.raises(InvalidData, match="swaps"):
-        mirrored_joints(joints, seen, widths, [1, 2, 3, 0])
-    with pytest.raises(InvalidData, match="joints have shape"):
-        mirrored_joints(joints[0], seen, widths, swaps)
-    with pytest.raises(InvalidData, match="visible has shape"):
-        mirrored_joints(joints, seen[0], widths, swaps)
+            fresh.fit(*wrong)
+    with pytest.raises(InvalidData, match=r"smaller than any window|fewer than"):
+        model.predict([np.zeros((8, 8, 3), dtype=np.uint8)])
+    with pytest.raises(InvalidData, match="shape"):
+        pose_losses(Poses(boxes, angles, angles), boxes[:, :3], angles)
+    with pytest.raises(InvalidData, match="as many"):
+        angle_errors([0.0], [0.0, 1.0])

@@ -41,6 +41,31 @@ _REFINED = 400  # images that boxes are refined by
 _HIT = 0.5  # overlap with an object from which a detection is right, to `fit_probabilities`
 
 
+def check_settings(model: Any, flags: Sequence[str]) -> None:
+    """Refuse what detectors have in common: settings of templates and pyramids, and flags."""
+    if form_of(model.kernel) is not LINEAR:
+        raise InvalidData(
+            f"kernel = {model.kernel!r}: templates are weights of cells; leave the kernel out, "
+            "or choose among windows by taut.structures.Candidates, which takes kernels"
+        )
+    for name in flags:
+        check_flag(name, getattr(model, name))
+    whole = ("aspects", 1), ("cells", 1), ("cell", 2), ("border", 0), ("longest", 1)
+    for name, least in whole:
+        value = getattr(model, name)
+        check_number(name, value)
+        if value < least or int(value) != value:
+            raise InvalidData(f"{name} = {value}: give a whole number from {least} on")
+    check_number("scale_step", model.scale_step)
+    if not 1.01 <= model.scale_step < math.inf:
+        raise InvalidData(f"scale_step = {model.scale_step}: give a factor of at least 1.01")
+
+
+def margin_of(cells: int, border: int) -> int:
+    """Cells around an image, for templates that reach beyond it."""
+    return math.ceil(_OUTSIDE * math.sqrt(cells)) + border
+
+
 class Found(NamedTuple):
     """Windows that were found in an image: their boxes, classes and scores, the best first."""
 
@@ -244,23 +269,8 @@ class BoxSVM(OnlineEstimator):
 
     def _check(self) -> None:
         """Refuse parameters before any work is done."""
-        if form_of(self.kernel) is not LINEAR:
-            raise InvalidData(
-                f"kernel = {self.kernel!r}: templates are weights of cells; leave the kernel out, "
-                "or choose among windows by taut.structures.Candidates, which takes kernels"
-            )
-        for name in ("mirror", "refine", "colour"):
-            check_flag(name, getattr(self, name))
-        whole = ("aspects", 1), ("cells", 1), ("cell", 2), ("border", 0), ("longest", 1)
-        for name, least in whole:
-            value = getattr(self, name)
-            check_number(name, value)
-            if value < least or int(value) != value:
-                raise InvalidData(f"{name} = {value}: give a whole number from {least} on")
+        check_settings(self, ("mirror", "refine", "colour"))
         as_share("suppression", self.suppression)
-        check_number("scale_step", self.scale_step)
-        if not 1.01 <= self.scale_step < math.inf:
-            raise InvalidData(f"scale_step = {self.scale_step}: give a factor of at least 1.01")
 
     def _truths(self, photographs: Photographs, boxes: Any) -> list[Boxes]:
         """Boxes in the coordinates of the images that features are extracted from."""
@@ -298,7 +308,7 @@ class BoxSVM(OnlineEstimator):
         return Frame(classes, templates, scales)
 
     def _extractor(self, frame: Frame) -> HogPyramid:
-        margin = math.ceil(_OUTSIDE * math.sqrt(self.cells)) + self.border
+        margin = margin_of(self.cells, self.border)
         return HogPyramid(
             cell=self.cell, scales=frame.scales, margin=margin, colour=self.colour, fewest=2
         )

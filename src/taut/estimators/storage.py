@@ -189,6 +189,13 @@ FITTED: dict[str, dict[str, Form]] = {
     "LatentMulticlassSVM": _COLUMNS | _SCORES | _INTERCEPTS | _COSTS | _LATENT,
     "BoxSVM": _BOXES,
     "LatentBoxSVM": _BOXES | _LATENT,
+    "PoseSVM": {
+        "coef_": Weights(("joint features",)),
+        "template_": Weights((2,)),
+        "scales_": Weights(("scales",)),
+        "stretches_": Weights(("stretches",)),
+        "angles_": Weights(("angles",)),
+    },
     "OnlineSVM": _COLUMNS
     | {
         "coef_": Weights(("scores", "features")),
@@ -318,6 +325,11 @@ def _encode(name: str, value: Any, tensors: dict[str, np.ndarray]) -> dict[str, 
         return {"kernel": kernels.to_dict(value)}
     if name == "kernel" and callable(value):
         return {"kernel": kernels.to_dict(Function(value))}
+    if name == "angle_kernel" and callable(value):
+        raise InvalidType(
+            f"angle_kernel = {value!r} is a function, which no file can hold: call "
+            "set_params(angle_kernel='von_mises') before saving, and give the function to taut.load"
+        )
     if name == "schedule" and callable(value):
         raise InvalidType(
             f"schedule = {value!r} is a function, which no file can hold: call "

@@ -10,21 +10,24 @@ from __future__ import annotations
 from typing import Any
 
 from taut.errors import InvalidData, InvalidType
+from taut.kernels.angles import AngleFunction, GaussianLabels, SectorLabels, VonMisesLabels
 from taut.kernels.base import Kernel, KernelRows
 from taut.kernels.columns import Chi2, Intersection, Laplacian
 from taut.kernels.combined import Multiple, Product, Sum
 from taut.kernels.definite import check_definite
 from taut.kernels.given import Function, Precomputed
-from taut.kernels.labels import ClassSimilarity, LabelKernel, VonMisesLabels
+from taut.kernels.labels import ClassSimilarity, LabelKernel
 from taut.kernels.pair_stores import Pair
 from taut.kernels.pairs import PairFunction, PairKernel, PairProduct
 from taut.kernels.products import RBF, Linear, Polynomial, VonMises
 
 __all__ = [
     "RBF",
+    "AngleFunction",
     "Chi2",
     "ClassSimilarity",
     "Function",
+    "GaussianLabels",
     "Intersection",
     "Kernel",
     "KernelRows",
@@ -39,6 +42,7 @@ __all__ = [
     "Polynomial",
     "Precomputed",
     "Product",
+    "SectorLabels",
     "Sum",
     "VonMises",
     "VonMisesLabels",

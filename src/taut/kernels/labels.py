@@ -1,4 +1,4 @@
-"""Kernels on labels: which classes, or which angles, are alike.
+"""Kernels on labels: which classes are alike.
 
 A joint kernel is a product of one on features and one on labels. On a finite set of classes the
 latter is a matrix M = L L', and phi(x, y) = phi(x) (outer) L[y] is the joint feature map.
@@ -6,20 +6,19 @@ latter is a matrix M = L L', and phi(x, y) = phi(x) (outer) L[y] is the joint fe
 
 from __future__ import annotations
 
-import reprlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import scipy.special
 
 from taut.data.class_trees import as_tree, is_tree
 from taut.errors import InvalidData
-from taut.kernels.base import check_positive
 
 _ROUNDING = 32.0  # units in the last place, for each class
-_MOST_TERMS = 10_000
+
+
+Labels = Sequence[Any] | np.ndarray
 
 
 class LabelKernel(ABC):
@@ -30,12 +29,12 @@ class LabelKernel(ABC):
         """Whether it is an inner product of features that can be written down."""
         return False
 
-    def finite_map(self, labels: Sequence[Any]) -> np.ndarray:
+    def finite_map(self, labels: Labels) -> np.ndarray:
         """A row of these features for each label, where the kernel is `finite`."""
         raise InvalidData(f"{self!r} has no features that could be written down")
 
     @abstractmethod
-    def between(self, labels: Sequence[Any], others: Sequence[Any]) -> np.ndarray:
+    def between(self, labels: Labels, others: Labels) -> np.ndarray:
         """The kernel of each label with each of the others."""
 
 
@@ -77,11 +76,11 @@ class ClassSimilarity(LabelKernel):
         """Rows of L."""
         return self.map[self._codes(labels)]
 
-    def between(self, labels: Sequence[Any], others: Sequence[Any]) -> np.ndarray:
+    def between(self, labels: Labels, others: Labels) -> np.ndarray:
         """Looked up."""
         return self.matrix[np.ix_(self._codes(labels), self._codes(others))]
 
-    def _codes(self, labels: Sequence[Any]) -> np.ndarray:
+    def _codes(self, labels: Labels) -> np.ndarray:
         """Class numbers, or InvalidData."""
         codes, n = np.asarray(labels), len(self.matrix)
         if codes.dtype.kind not in "iu" or codes.ndim != 1:
@@ -148,91 +147,3 @@ def _root(matrix: np.ndarray) -> np.ndarray:
         )
     kept = values > allowed
     return vectors[:, kept] * np.sqrt(values[kept])
-
-
-class VonMisesLabels(LabelKernel):
-    """exp(kappa (cos(a - b) - 1)) of labels that are angles in radians.
-
-    Positive definite on the circle for every kappa, unlike a Gaussian of the difference of angles.
-
-    Parameters
-    ----------
-    kappa : float, default=1.0
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from taut.kernels import VonMisesLabels
-    >>> kernel, angles = VonMisesLabels(2.0), np.array([0.0, 1.0, np.pi])
-    >>> kernel.between(angles, angles).round(3)
-    array([[1.   , 0.399, 0.018],
-           [0.399, 1.   , 0.046],
-           [0.018, 0.046, 1.   ]])
-    >>> L = kernel.map(angles, 1e-6)
-    >>> L.shape, bool(np.abs(L @ L.T - kernel.between(angles, angles)).max() < 1e-6)
-    ((3, 17), True)
-    """
-
-    def __init__(self, kappa: float = 1.0) -> None:
-        self.kappa = check_positive("kappa", kappa)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(kappa={self.kappa:g})"
-
-    finite = True
-
-    def finite_map(self, labels):
-        """`map`, to a precision of 1e-9."""
-        return self.map(labels)
-
-    def between(self, labels: Sequence[Any], others: Sequence[Any]) -> np.ndarray:
-        """By the cosines of differences."""
-        angles, more = _angles(labels), _angles(others)
-        return np.exp(self.kappa * (np.cos(angles[:, None] - more) - 1.0))
-
-    def map(self, angles: Any, precision: float = 1e-9) -> np.ndarray:
-        """The Fourier terms 1, cos(m a), sin(m a), scaled so that their inner products are k.
-
-        k = exp(-kappa) [I_0(kappa) + 2 sum_m I_m(kappa) cos(m (a - b))]; terms beyond the last sum
-        to at most `precision`. They are there for any angle, and no grid enters.
-
-        Parameters
-        ----------
-        angles : array of shape (n,)
-        precision : float, default=1e-9
-
-        Returns
-        -------
-        ndarray of shape (n, 2 m + 1)
-        """
-        tolerated = check_positive("precision", precision)
-        sizes = [float(scipy.special.ive(0, self.kappa))]
-        while 1.0 - sum(sizes) > tolerated and len(sizes) < _MOST_TERMS:
-            size = 2.0 * float(scipy.special.ive(len(sizes), self.kappa))
-            if size < np.finfo(float).eps:  # the rest is lost in rounding
-                break
-            sizes.append(size)
-        turns = np.outer(_angles(angles), np.arange(1, len(sizes)))
-        both = np.stack([np.cos(turns), np.sin(turns)], axis=2).reshape(len(turns), -1)
-        scale = np.sqrt(np.repeat(sizes[1:], 2))
-        return np.hstack([np.full((len(turns), 1), np.sqrt(sizes[0])), both * scale])
-
-
-def _angles(labels: Any) -> np.ndarray:
-    """Finite numbers of at most a full turn, or InvalidData."""
-    try:
-        angles = np.asarray(labels, np.float64)
-    except (TypeError, ValueError):
-        angles = np.full(1, np.nan)
-    if angles.ndim != 1 or not np.isfinite(angles).all():
-        raise InvalidData(
-            f"VonMisesLabels compares angles in radians, and got {reprlib.repr(labels)}: give "
-            "finite numbers as labels, or aspect=, a function of a label that returns one"
-        )
-    largest = np.abs(angles).max(initial=0.0)
-    if largest > 2.0 * np.pi * (1.0 + 1e-6):  # probably degrees
-        raise InvalidData(
-            f"VonMisesLabels got the angle {largest:g}, more than a full turn in radians: convert "
-            "degrees by numpy.deg2rad, or take angles modulo 2 pi"
-        )
-    return angles

@@ -101,6 +101,16 @@ class PairStore:
         """Sums of coefficients times values of labels, whose base values are rows `which`."""
         return (base @ coefficients)[which]
 
+    def feature_sums(
+        self, numbers: np.ndarray, coefficients: np.ndarray
+    ) -> tuple[list[Any], np.ndarray]:
+        """Sums of coefficients times features of pairs, for each different aspect.
+
+        Where the kernel on features is their inner product, w is known by these: a label scores the
+        inner products of its features with the sums, times the kernel on labels.
+        """
+        raise InvalidData(f"{self.kernel!r} is no product, and has no features that add up")
+
 
 class ProductStore(PairStore):
     """The same for a product: base values are those of the kernel on features.
@@ -176,3 +186,11 @@ class ProductStore(PairStore):
         own, n = self._places[numbers, 1], len(self._aspects)
         sums = np.array([np.bincount(own, row, n) for row in base * coefficients])
         return np.einsum("ka,ka->k", sums[which], self._factors(labels))
+
+    def feature_sums(self, numbers, coefficients):
+        """Row by row."""
+        sums = np.zeros((len(self._aspects), np.size(self._phi[0])))
+        places = self._places[numbers].tolist()
+        for (phi, aspect), coefficient in zip(places, coefficients.tolist(), strict=True):
+            sums[aspect] += coefficient * self._phi[phi]
+        return self._aspects, sums

@@ -18,6 +18,7 @@ from taut.metrics.localisation import (
     overlap_recall,
     suppress,
 )
+from taut.metrics.poses import angle_errors, pose_losses
 from taut.metrics.rankings import mean_ndcg, ndcg
 from taut.metrics.sequences import LabelPairs, chunk_f1, position_accuracy, sequence_accuracy
 
@@ -27,6 +28,7 @@ __all__ = [
     "LabelPairs",
     "OverlapRecall",
     "PrecisionRecall",
+    "angle_errors",
     "average_precision",
     "bootstrap_interval",
     "chunk_f1",
@@ -40,6 +42,7 @@ __all__ = [
     "mean_ndcg",
     "ndcg",
     "overlap_recall",
+    "pose_losses",
     "position_accuracy",
     "precision_recall",
     "sequence_accuracy",

@@ -99,6 +99,7 @@ class PairTable:
         own = [self._pair(i, truths[i]) for i in range(len(X))]
         self.kernel = kernel.resolved(own)
         self.store = self.kernel.store()
+        self._sums: tuple[np.ndarray, tuple[list[Any], np.ndarray]] | None = None
         self._gram = np.zeros((0, 0))
         self._have_room(len(own))
         self._gram[: len(own), : len(own)] = self.kernel.gram(own)
@@ -309,6 +310,14 @@ class PairTable:
         own.values[np.ix_(which, columns)] = block
         own.known[np.ix_(which, columns)] = True
 
+    def feature_sums(self, v: np.ndarray) -> tuple[list[Any], np.ndarray]:
+        """Sums of coefficients times features, for each aspect; those of one point are kept."""
+        own = v[: self.n]
+        if self._sums is None or not np.array_equal(own, self._sums[0]):
+            used = np.flatnonzero(own)
+            self._sums = own.copy(), self.store.feature_sums(used, own[used])
+        return self._sums[1]
+
     def own_gram(self, i: int, labels: Sequence[Any]) -> np.ndarray:
         """Kernel values of labels of example i with each other."""
         return self.kernel.gram([self._pair(i, label) for label in labels])
@@ -335,6 +344,10 @@ class JointWeights:
     def scores(self, x: Any, labels: Sequence[Any]) -> np.ndarray:
         """<w, Phi(x, label)> of each label."""
         return self._table.scores(self._i, labels, self._v)
+
+    def feature_sums(self) -> tuple[list[Any], np.ndarray]:
+        """W itself for a product of inner products: the aspects, and a row for each."""
+        return self._table.feature_sums(self._v)
 
 
 class Expansion(np.ndarray):
@@ -365,6 +378,11 @@ class Expansion(np.ndarray):
         base = self.store.base(list(own.values()), every)
         coefficients = np.asarray(self)[list(self.pairs)]
         return self.store.scores(base, which, labels, every, coefficients)
+
+    def feature_sums(self) -> tuple[list[Any], np.ndarray]:
+        """W itself for a product of inner products: the aspects, and a row for each."""
+        coefficients = np.asarray(self)[list(self.pairs)]
+        return self.store.feature_sums(np.arange(len(self.pairs)), coefficients)
 
 
 def _expansion(values: np.ndarray, kernel: PairKernel, pairs: dict[int, Pair]) -> Expansion:

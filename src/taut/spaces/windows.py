@@ -428,6 +428,12 @@ def _write_cells(space, i, windows, out):
                     out[k, source + q] = space.unit * space.cells[cell, c]
 
 
+@kernel
+def _write_features(space, i, windows, out):
+    for k in range(windows.shape[0]):
+        _push_window(space, i, windows[k], 1.0, out[k])
+
+
 def _scoring(functions):
     pull = functions.pull
 
@@ -530,16 +536,16 @@ class WindowFeatures(Features):
         """Those of windows."""
         return _functions()
 
-    def edges(self, i: int) -> np.ndarray:
-        """The box of each window of block i, shape (n, 4)."""
-        space, edges = self._space, self.stored_edges(i)
+    def edges(self, i: int, first: int | None = None) -> np.ndarray:
+        """The box of each window of block i, or of the first ones, shape (n, 4)."""
+        space, edges = self._space, self.stored_edges(i, first)
         if not space.mirrored[i]:
             return edges
         return mirrored_edges(edges, space.sizes[space.image[i], 0])
 
-    def stored_edges(self, i: int) -> np.ndarray:
+    def stored_edges(self, i: int, first: int | None = None) -> np.ndarray:
         """The same in the image whose cells are stored, where block i is its mirror image."""
-        out = np.empty((self.window_counts[i], 4))
+        out = np.empty((self.window_counts[i] if first is None else first, 4))
         _write_edges(self._space, i, out)
         return out
 
@@ -560,6 +566,12 @@ class WindowFeatures(Features):
     def cells_under(self, i: int, windows: np.ndarray, out: np.ndarray) -> None:
         """Write the features under the template of some windows of one template, a row for each."""
         _write_cells(self._space, i, windows, out)
+
+    def vectors(self, i: int, windows: np.ndarray) -> np.ndarray:
+        """All features of some windows, in the layout of w."""
+        out = np.zeros((len(windows), self.size))
+        _write_features(self._space, i, windows, out)
+        return out[:, : self.n_features]
 
     def lengths(self) -> np.ndarray:
         """A bound on the length of the features of any window of each block."""

@@ -20,6 +20,8 @@ from taut.structures.latent_boxes import LatentBoxes
 from taut.structures.latent_multiclass import LatentMulticlass
 from taut.structures.multiclass import Multiclass
 from taut.structures.parts import Parts
+from taut.structures.pose_boxes import PoseBoxes
+from taut.structures.pose_search import PoseSearch
 from taut.structures.ranking import NdcgRanking, PairwiseRanking
 from taut.structures.regression import Regression
 from taut.structures.scalar import Scalar
@@ -47,6 +49,8 @@ __all__ = [
     "OwnFeatures",
     "PairwiseRanking",
     "Parts",
+    "PoseBoxes",
+    "PoseSearch",
     "Regression",
     "RelaxedGraph",
     "RowFeatures",

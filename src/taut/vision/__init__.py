@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from taut.vision.annotations import Annotated, as_boxes, read_boxes
-from taut.vision.boxes import Boxes, Detections, overlaps
+from taut.vision.boxes import Boxes, Detections, Poses, overlaps
 from taut.vision.descriptors import DenseDescriptors
 from taut.vision.extraction import extract
 from taut.vision.hog import HogPyramid
@@ -30,6 +30,7 @@ __all__ = [
     "HogPyramid",
     "MapShards",
     "Pose",
+    "Poses",
     "Pyramid",
     "Templates",
     "VisualWords",

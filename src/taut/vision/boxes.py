@@ -34,6 +34,14 @@ class Detections(NamedTuple):
     scores: np.ndarray  # (n,), float64
 
 
+class Poses(NamedTuple):
+    """The one object that was found in each of some images, and from where it is seen."""
+
+    edges: np.ndarray  # (n, 4), float64
+    angles: np.ndarray  # (n,), float64: radians in [0, 2 pi)
+    scores: np.ndarray  # (n,), float64
+
+
 def mirrored_edges(edges: np.ndarray, width: float) -> np.ndarray:
     """Boxes where left is right."""
     left, top, right, bottom = edges.T

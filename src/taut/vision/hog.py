@@ -63,6 +63,9 @@ class HogPyramid:
     fewest : int, default=3
         Cells that a map has at least in each direction, without the margin. Smaller scales are left
         out.
+    stretches : array-like of float, default=(1,)
+        At each scale the image is resized once for each of these, to a height that is larger, and a
+        width that is smaller, by the root of it. So windows of one shape hold boxes of several.
 
     References
     ----------
@@ -86,6 +89,7 @@ class HogPyramid:
     step: float = 2.0**0.25
     largest: float = 1.0
     fewest: int = 3
+    stretches: Any = (1.0,)
 
     def __post_init__(self) -> None:
         check_count("cell", self.cell, 2)
@@ -101,13 +105,8 @@ class HogPyramid:
         if not 0.0 < self.largest < math.inf:
             raise InvalidData(f"largest = {self.largest}: give a scale above 0")
         if self.scales is not None:
-            scales = np.atleast_1d(np.asarray(self.scales, dtype=np.float64))
-            usable = scales.ndim == 1 and len(scales) and np.isfinite(scales).all()
-            if not usable or scales.min() <= 0.0:
-                raise InvalidData(
-                    f"scales = {self.scales!r:.200}: give at least one factor, finite and above 0"
-                )
-            object.__setattr__(self, "scales", tuple(scales.tolist()))
+            object.__setattr__(self, "scales", _as_factors("scales", self.scales))
+        object.__setattr__(self, "stretches", _as_factors("stretches", self.stretches))
 
     @property
     def n_channels(self) -> int:
@@ -171,8 +170,10 @@ class HogPyramid:
         scales = self.scales
         if scales is None:
             scales = self.largest * self.step ** -np.arange(_MOST_SCALES, dtype=np.float64)
+        roots = np.sqrt(self.stretches)
+        sides = np.stack([height * roots, width / roots], axis=1)
         with np.errstate(over="ignore"):
-            grids = np.floor(np.multiply.outer(scales, (height, width)) / self.cell + 0.5)
+            grids = np.floor(np.multiply.outer(scales, sides) / self.cell + 0.5).reshape(-1, 2)
         large = (grids >= self.fewest).all(axis=1)
         if not large.any():
             raise InvalidData(
@@ -195,6 +196,15 @@ def check_count(name: str, value: Any, low: int) -> None:
         raise InvalidType(f"{name} = {value!r}: give a whole number")
     if value < low:
         raise InvalidData(f"{name} = {value}: give at least {low}")
+
+
+def _as_factors(name: str, given: Any) -> tuple[float, ...]:
+    """Factors of sizes, or InvalidData."""
+    factors = np.atleast_1d(np.asarray(given, dtype=np.float64))
+    usable = factors.ndim == 1 and len(factors) and np.isfinite(factors).all()
+    if not usable or factors.min() <= 0.0:
+        raise InvalidData(f"{name} = {given!r:.200}: give at least one factor, finite and above 0")
+    return tuple(factors.tolist())
 
 
 class _Room:

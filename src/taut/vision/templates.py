@@ -78,6 +78,41 @@ def templates_of(
     return Templates(rows, columns, numbers, border)
 
 
+def stretches_of(edges: np.ndarray, aspects: int, cells: int) -> tuple[int, int, np.ndarray]:
+    """One shape of template, and the stretches of images at which boxes of any shape have it.
+
+    Parameters
+    ----------
+    edges : ndarray of shape (n, 4)
+        All training boxes.
+    aspects : int
+        Most stretches: the aspect ratios of the boxes are clustered.
+    cells : int
+        About how many cells a template has.
+
+    Returns
+    -------
+    rows, columns : int
+    stretches : ndarray
+        Of `HogPyramid`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taut.vision.templates import stretches_of
+    >>> edges = np.array([[0, 0, 40, 20], [0, 0, 44, 20], [0, 0, 20, 20.0]])
+    >>> rows, columns, stretches = stretches_of(edges, aspects=2, cells=36)
+    >>> rows, columns, stretches.round(2)
+    (5, 7, array([0.71, 1.5 ]))
+    """
+    ratios = np.log((edges[:, 2] - edges[:, 0]) / (edges[:, 3] - edges[:, 1]))
+    centres = np.unique(_centres(ratios, aspects).round(6))
+    ratio = math.exp(float(centres.mean()))
+    rows = max(_FEWEST, round(math.sqrt(cells / ratio)))
+    columns = max(_FEWEST, round(math.sqrt(cells * ratio)))
+    return rows, columns, np.exp(centres) * rows / columns
+
+
 def _centres(values: np.ndarray, count: int) -> np.ndarray:
     """The centres of clusters of numbers, beginning with their quantiles."""
     centres = np.quantile(values, (np.arange(count) + 0.5) / count)
