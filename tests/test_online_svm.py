@@ -18,7 +18,7 @@ from taut.estimators.course import Course
 from taut.estimators.learning_curve import LearningCurve
 from taut.kernels import RBF
 from taut.solvers import FunctionalDescent
-from taut.structures import Chain, Multiclass, Regression, Scalar, SlackRescaled
+from taut.structures import Chain, Multiclass, Regression, Scalar, SlackRescaled, Structure
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 2))
@@ -358,9 +358,9 @@ def test_chains_may_come_as_lists(tmp_path):
         listed.save(tmp_path / "model")
         for wrong in (Chain(3), Chain(2, boundary=True)):
             other = taut.load(tmp_path / "model", structure=wrong)
-            with pytest.raises(InvalidData, match="other weights for these data than the model"):
+            with pytest.raises(InvalidData, match=r"Chain\(...\) is not the one that the model"):
                 other.predict(matrices)
-            with pytest.raises(InvalidData, match="these data would have"):
+            with pytest.raises(InvalidData, match=r"Chain\(...\) is not the one that the model"):
                 other.partial_fit(matrices, labels)
     with pytest.raises(InvalidData, match="30 sequences"):
         listed.fit(matrices, labels[:-1])
@@ -399,6 +399,77 @@ def test_another_kernel_is_no_way_to_go_on():
     flat = online().partial_fit(X[:100], Y[:100]).set_params(kernel="rbf")
     with pytest.raises(InvalidData, match="the model so far has 'linear'"):
         flat.partial_fit(X[100:], Y[100:])
+
+
+@pytest.mark.parametrize("kernel", [*KERNELS, {"kernel": "poly", "degree": 5, "coef0": 7.0}])
+def test_a_loaded_model_goes_on_with_what_it_began_with(kernel, tmp_path):
+    path = tmp_path / "model"
+    online(fit_intercept=False, **kernel).partial_fit(X[:100], Y[:100]).save(path)
+    changes = [{"fit_intercept": True}, {"fit_intercept": True, "intercept_scaling": 3.0}]
+    if "gamma" in kernel:
+        changes.append({"gamma": "scale"})
+    if "degree" in kernel:
+        changes += [{"degree": 2}, {"coef0": 0.0}, {"gamma": 2.0}]
+    for change in changes:
+        for other in (taut.load(path, **change), taut.load(path).set_params(**change)):
+            with pytest.raises(InvalidData, match="go on with the same"):
+                other.partial_fit(X[100:], Y[100:])
+    numbers = {"gamma": np.float64(taut.load(path).kernel_.gamma)} if len(kernel) > 1 else {}
+    assert taut.load(path, **numbers).partial_fit(X[100:], Y[100:]).n_seen_ == 300
+
+
+def test_another_structure_is_no_way_to_go_on(tmp_path):
+    path, wide = tmp_path / "model", RNG.normal(size=(150, 9))
+    cost = np.array([[0.0, 1.0, 2.0], [1.0, 0.0, 1.0], [2.0, 1.0, 0.0]])
+    rows = FLOWERS[:, :3]
+    model = OnlineSVM(Multiclass(3), subset=20, random_state=0).fit(rows, KINDS)
+    model.save(path)
+    signs = np.where(KINDS == 1, 1.0, -1.0)
+    for structure, data, y, found in (
+        (Scalar(0.0), wide, signs, "Scalar.* is not the one that the model was fitted with"),
+        (Multiclass(3, cost=cost), rows, KINDS, "with the same parameters, such as cost"),
+        (Multiclass(3), wide, KINDS, "X has 9 features, and the model has learned from 3"),
+        (None, rows, KINDS, "structure = None, and the model has learned a structure"),
+    ):
+        loaded = taut.load(path, structure=structure)
+        for one in (loaded, copy.deepcopy(model).set_params(structure=structure)):
+            for use in (one.predict, lambda X, one=one, y=y: one.partial_fit(X, y)):
+                with pytest.raises(InvalidData, match=found):
+                    use(data)
+    assert taut.load(path, structure=Multiclass(3)).score(rows, KINDS) == model.score(rows, KINDS)
+    flat = online().fit(rows, KINDS).set_params(structure=Multiclass(3))
+    for use in (flat.predict, lambda X: flat.partial_fit(X, KINDS)):
+        with pytest.raises(InvalidData, match="the model has learned classes of rows"):
+            use(rows)
+
+
+class Signs(Structure):
+    """Two labels, and a count of calls that belongs to no setting."""
+
+    def __init__(self, loss=1.0):
+        self.cost, self.calls = loss, 0
+
+    def features(self, x, y):
+        return y * x
+
+    def loss(self, truth, label):
+        return self.cost * (truth != label)
+
+    def argmax(self, x, w, truth=None, loss_weight=1.0):
+        self.calls += 1
+        loss = {y: 0.0 if truth is None else loss_weight * self.loss(truth, y) for y in (-1, 1)}
+        return max((-1, 1), key=lambda y: y * (w @ x) + loss[y])
+
+
+def test_a_users_structure_may_remember_what_it_likes(tmp_path):
+    y = np.where(X[:, 0] > 0, 1, -1).tolist()
+    model = OnlineSVM(Signs(), subset=20, random_state=0, epochs=1).fit(list(X[:60]), y[:60])
+    assert model.score(list(X), y) > -0.2
+    model.partial_fit(list(X[60:90]), y[60:90]).save(tmp_path / "model")
+    loaded = taut.load(tmp_path / "model", structure=Signs())
+    assert loaded.partial_fit(list(X[90:120]), y[90:120]).n_seen_ == 120
+    with pytest.raises(InvalidData, match=r"same parameters, such as cost.*__getstate__"):
+        taut.load(tmp_path / "model", structure=Signs(2.0)).predict(list(X))
 
 
 def test_what_a_stream_does_not_tell_is_asked_for(tmp_path):

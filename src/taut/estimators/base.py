@@ -31,7 +31,7 @@ from taut.solving import belonging_of, solve
 from taut.training.checkpoint import Checkpoint
 
 #: What a fit may leave beside its fitted attributes.
-_KEPT = ("_state", "_online", "_end", "_expansion")
+_KEPT = ("_state", "_online", "_end", "_expansion", "_begun_with")
 _NEGLIGIBLE = 1e-8  # relative gap up to which it does not matter that there is none smaller
 _WARNED = (
     Status.MAX_ITER, Status.TIME_LIMIT, Status.MAX_ROUNDS, Status.INTERRUPTED, Status.OUT_OF_MEMORY,

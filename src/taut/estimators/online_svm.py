@@ -27,7 +27,13 @@ from taut.data.targets import number_labels
 from taut.data.weights import as_weights, check_sample_weight
 from taut.errors import InvalidData
 from taut.estimators.base import columns_of, estimator
-from taut.estimators.course import BEGUN, Course, check_structure, in_form
+from taut.estimators.beginning import (
+    STRUCTURE,
+    check_beginning,
+    check_columns_of_rows,
+    check_structure_known,
+)
+from taut.estimators.course import Course, check_structure, in_form
 from taut.estimators.early_stopping import Checks, check_validation
 from taut.estimators.forms import LINEAR, form_of
 from taut.estimators.linear import RowScores
@@ -211,6 +217,8 @@ class OnlineSVM(ClassifierMixin, RowScores):
             )
         known = hasattr(self, "n_seen_")
         model = self._with(self._fitted() if known else {})
+        if known:
+            check_beginning(model)
         if classes is not None and self.structure is None:
             given = class_index(as_labels(classes, len(classes)))[0]
             before = getattr(model, "classes_", given)
@@ -292,7 +300,7 @@ class OnlineSVM(ClassifierMixin, RowScores):
 
     def _fitted(self) -> dict[str, Any]:
         own = vars(self).items()
-        return {name: value for name, value in own if name.endswith("_") or name == BEGUN}
+        return {name: value for name, value in own if name.endswith("_") or name == STRUCTURE}
 
     def _split(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any, Any]:
         """Rows to learn from, and rows to validate on."""
@@ -387,6 +395,8 @@ class OnlineSVM(ClassifierMixin, RowScores):
     def decision_function(self, X: Any) -> np.ndarray:
         """Signed scores, positive for `classes_[1]`, of two classes; else a score for each."""
         self._need_rows("decision_function")
+        check_is_fitted(self)
+        check_structure_known(self)
         scores = self._scores(X)
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
@@ -416,8 +426,10 @@ class OnlineSVM(ClassifierMixin, RowScores):
     def _bound(self, X: Any, y: Any = None) -> tuple[Any, np.ndarray]:
         """New data bound to the structure, and the weights to predict them with."""
         check_structure(self.structure)
+        check_structure_known(self)
         X, y = in_form(self.structure, X, y)
         data, w = self._form.bound(self, self.structure, X, y)
+        check_columns_of_rows(self, data)
         fits = len(w) == data.n_features
         if fits and hasattr(self, "dual_coef_"):
             fits = data.blocks.features.columns == len(self.dual_coef_)
