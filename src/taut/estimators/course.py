@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -71,6 +71,32 @@ def _is_matrix(x: Any) -> bool:
     return (x.ndim if hasattr(x, "ndim") else np.ndim(x)) == 2
 
 
+def warn_of_interrupt() -> None:
+    """Say that a model has not seen all that it was given."""
+    warn_once("interrupted: the model is that of the steps so far", NotConverged)
+
+
+class Part(NamedTuple):
+    """Data of a call.
+
+    Attributes
+    ----------
+    structure, X, y, weight
+        As of `taut.Problem`.
+    facts : dict
+        Fitted attributes that are no weights: columns and classes of rows.
+    idle : bool
+        Whether no example has weight.
+    """
+
+    structure: Any
+    facts: dict[str, Any]
+    X: Any
+    y: Any
+    weight: Any
+    idle: bool
+
+
 class _Passing(Problem):
     """Data that are gone through and not looked at again: nothing is to be proved of them."""
 
@@ -88,28 +114,20 @@ class Course:
     ----------
     model : OnlineSVM
         With the attributes of the calls so far.
-    structure, X, y, weight
-        As of `taut.Problem`.
+    part : Part
     solver : FunctionalDescent
     seed : int
     """
 
-    def __init__(
-        self,
-        model: Any,
-        structure: Any,
-        X: Any,
-        y: Any,
-        weight: Any,
-        solver: FunctionalDescent,
-        seed: int,
-    ) -> None:
+    def __init__(self, model: Any, part: Part, solver: FunctionalDescent, seed: int) -> None:
         self.model = model
         self.known = hasattr(model, "last_")
         self.kernel = form_of(model.kernel) is KERNEL
         self.begun = known_beginning(model) if self.known else beginning_of(model)
         space = self._space() if self.kernel else None
-        self.problem = _Passing(structure, X, y, 1.0, weight, model._threads(), space=space)
+        self.problem = _Passing(
+            part.structure, part.X, part.y, 1.0, part.weight, model._threads(), space=space
+        )
         calls = model.n_calls_ if self.known else 0
         rng = np.random.default_rng([seed, calls])
         self._run = OnlineRun(self.problem, solver, 1e-3, rng)
@@ -176,10 +194,7 @@ class Course:
 
         with closing(line):
             result = self._run.go_on([show])
-        interrupted = result.certificate.status is Status.INTERRUPTED
-        if interrupted:
-            warn_once("interrupted: the model is that of the steps so far", NotConverged)
-        return not interrupted
+        return result.certificate.status is not Status.INTERRUPTED
 
     def attributes(self, coef_shape: Any) -> dict[str, Any]:
         """The fitted attributes after the passes so far."""
