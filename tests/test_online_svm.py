@@ -77,12 +77,22 @@ def test_a_model_that_was_saved_goes_on_as_if_it_had_not_been(kernel, tmp_path):
     model = online(**kernel).partial_fit(X[:100], Y[:100])
     model.save(tmp_path / "model")
     loaded = taut.load(tmp_path / "model")
-    assert_allclose(loaded.decision_function(X), model.decision_function(X))
+    assert_array_equal(loaded.decision_function(X), model.decision_function(X))
     for one in (model, loaded):
         one.partial_fit(X[100:], Y[100:])
-    assert_allclose(loaded.last_, model.last_)
-    assert_array_equal(loaded.learning_curve_.seen, model.learning_curve_.seen)
+    assert_array_equal(loaded.last_, model.last_)
+    assert_array_equal(loaded.decision_function(X), model.decision_function(X))
+    for name, values in model.learning_curve_.to_dict().items():
+        assert_array_equal(getattr(loaded.learning_curve_, name), values)
     assert loaded.n_evaluations_ == model.n_evaluations_
+
+
+def test_a_generator_is_no_part_of_a_file(tmp_path):
+    for given in (np.random.RandomState(0), np.random.default_rng(0)):
+        model = OnlineSVM(subset=20, random_state=given).partial_fit(X, Y)
+        with pytest.warns(RuntimeWarning, match="the loaded model has None"):
+            model.save(tmp_path / "model")
+        assert taut.load(tmp_path / "model").random_state is None
 
 
 def test_support_rows_stay_within_a_budget_over_calls():
@@ -136,6 +146,8 @@ def test_validation_stops_and_keeps_the_best():
     assert len(errors) < 30
     assert errors.argmin() == len(errors) - 3
     assert model.n_seen_ == model.learning_curve_.validation_seen[errors.argmin()]
+    assert model.n_seen_ == model.learning_curve_.seen[-1]  # no steps that the model does not have
+    assert (np.diff(copy.deepcopy(model).partial_fit(X, Y).learning_curve_.seen) > 0).all()
     held = online(kernel="rbf", gamma=0.5, epochs=3)
     held.fit(X[:200], Y[:200], validation=(X[200:], Y[200:]))
     assert held.learning_curve_.validation_error[-1] == pytest.approx(

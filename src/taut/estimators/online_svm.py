@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import field
+from numbers import Integral
 from threading import Event
 from typing import Any, Self
 
@@ -16,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from taut.binding import bind
 from taut.checks import check_flag, check_number
 from taut.console.interrupts import catch_interrupt
+from taut.console.notices import warn
 from taut.data.arrays import as_matrix
 from taut.data.labels import (
     as_labels,
@@ -69,13 +72,14 @@ class OnlineSVM(ClassifierMixin, RowScores):
     subset : int or float, default=50
         Examples of a step, or their share of the data.
     schedule, rate, factor, order, precision, bounds, averaging
-        As of `taut.solvers.FunctionalDescent`.
+        As of `taut.solvers.FunctionalDescent`; with `averaging` the model is always the average.
     budget : int, optional
         Support rows that the model may have, with a kernel.
     overflow : {{"merge", "remove"}}, default="merge"
         What happens to support rows beyond the budget.
     C : float, optional
         A reference: `primal_` is then the objective of `BinarySVM` or `MulticlassSVM` with this C.
+        For data in memory.
     early_stopping : bool, default=False
         Stop `fit` when the score on validation data has not risen for `n_iter_no_change` passes,
         and keep the best model.
@@ -85,6 +89,7 @@ class OnlineSVM(ClassifierMixin, RowScores):
     fit_intercept, intercept_scaling
         As of `BinarySVM`.
     class_weight : dict or "balanced", optional
+        "balanced" is for `fit` with data in memory.
     n_jobs, random_state, verbose
         As of `BinarySVM`.
 
@@ -96,12 +101,14 @@ class OnlineSVM(ClassifierMixin, RowScores):
     support_, support_vectors_, dual_coef_, kernel_
         With a kernel; `support_` counts rows in the order in which they came.
     learning_curve_ : LearningCurve
-        What each step found: examples seen, the share with a loss, |u|^2, the gap of its problem,
-        evaluations of the kernel, support rows; and errors on validation data.
+        What each step of the model found: examples seen, the share with a loss, |u|^2, the gap of
+        its problem, evaluations of the kernel, support rows; and errors on validation data, also
+        after passes that `early_stopping` undid.
     n_seen_ : int
         Examples in all steps.
     primal_ : float
-        The objective at the reference C, after `fit` with one.
+        The objective at the reference C, after `fit` with one; with `early_stopping` that of the
+        rows which were not held out. `partial_fit` leaves none.
 
     Examples
     --------
@@ -208,7 +215,8 @@ class OnlineSVM(ClassifierMixin, RowScores):
     ) -> Self:
         """Go on learning, by one pass over more data, which need not be kept.
 
-        A model that was saved and loaded goes on as if it had not been.
+        A model that was saved and loaded goes on as if it had not been, if `random_state` is an
+        integer.
 
         Parameters
         ----------
@@ -235,6 +243,22 @@ class OnlineSVM(ClassifierMixin, RowScores):
         if not whole:
             warn_of_interrupt()
         return self._take(fitted)
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the fitted model to one file, as of `BinarySVM`; read it with `taut.load`.
+
+        Parameters
+        ----------
+        path : str or path
+            An existing file is replaced as a whole.
+        """
+        super().save(path)
+        if not isinstance(self.random_state, Integral | None):
+            warn(
+                f"random_state = {self.random_state!r} is no part of the file, and the loaded "
+                "model has None: partial_fit goes on by other subsets there; give an integer",
+                RuntimeWarning,
+            )
 
     def _refuse_of_parts(self, n_total: int | None) -> None:
         """Refuse settings that need to know more of the data than a part of them."""
