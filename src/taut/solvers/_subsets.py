@@ -6,7 +6,6 @@ there are.
 
 from __future__ import annotations
 
-import time
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -16,13 +15,11 @@ import numpy as np
 
 from taut.checks import check_choice
 from taut.compiled.lanes import aligned_zeros
-from taut.engines.turns import KeepGoing, draw_seed
+from taut.engines.turns import KeepGoing, draw_seed, until_report
 from taut.errors import InvalidData
 from taut.problem import Problem
 from taut.solvers._subset_state import SubsetState
 from taut.solvers.base import PassReport, Solver
-
-_SECONDS = 1.0  # of steps without a report
 
 State = TypeVar("State", bound=SubsetState)
 
@@ -64,14 +61,14 @@ class Subsets(Solver[State], Generic[State]):
         weighted = np.flatnonzero(problem.block_weight > 0.0)
         if state.done == 0:
             state.seed = int(draw_seed(state.rng))
-        began = time.perf_counter()
+        in_time = until_report(keep_going)
         hinges, calls = 0.0, 0
         for chosen in self._chosen(problem, state, weighted):
             state.step += 1
             state.seen += len(chosen)
             hinges += self.step(problem, state, chosen, len(weighted), keep_going)
             calls += len(chosen)
-            if not keep_going() or time.perf_counter() - began > _SECONDS:
+            if not in_time():
                 break
         over = state.done >= len(weighted)
         if over:

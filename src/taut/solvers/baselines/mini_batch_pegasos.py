@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from taut.checks import check_flag
+from taut.checks import check_flag, check_number
 from taut.engines.turns import KeepGoing
 from taut.errors import InvalidData
 from taut.problem import Problem
@@ -129,6 +129,7 @@ class MiniBatchPegasos(Subsets[BatchState]):
     def __post_init__(self) -> None:
         self.check_subsets()
         check_flag("averaging", self.averaging)
+        check_number("decay", self.decay)
         if not 0.0 <= self.decay < np.inf:
             raise InvalidData(f"decay = {self.decay}: give a finite number from 0 on")
 
