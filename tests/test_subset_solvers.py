@@ -1,16 +1,25 @@
 """Pegasos by mini-batches, sampled cuts and LaSVM: their updates, their bounds, going on."""
 
+import signal
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from cases import STRUCTURES
 from reference import solve_qp
-from taut import Problem, Regularizer, solve
+from taut import BinarySVM, Problem, Regularizer, solve
 from taut.engines import turns
 from taut.errors import InvalidData
 from taut.kernels import RBF, ClassSimilarity, Linear, PairProduct
-from taut.solvers import LaSVM, MiniBatchPegasos, OneSlack, SampledCuts
+from taut.solvers import (
+    DualCoordinate,
+    FunctionalDescent,
+    LaSVM,
+    MiniBatchPegasos,
+    OneSlack,
+    SampledCuts,
+)
 from taut.solvers.base import PassEvent
 from taut.solvers.baselines import la_svm
 from taut.solvers.baselines.la_svm import ProcessState
@@ -358,6 +367,45 @@ def test_what_they_have_no_use_for_is_refused():
         with pytest.raises(InvalidData, match="points of JointKernel are numbers of pairs"):
             solve(Problem(pairs, X, (SIGNS > 0).astype(int)), solver)
     start = solve(linear, MiniBatchPegasos(), max_iter=1).state
+    hot = solve(linear, max_iter=1).state
     for solver in (MiniBatchPegasos(), SampledCuts()):
-        with pytest.raises(InvalidData, match="start"):
-            solve(linear, solver, start=start)
+        for given in (start, hot):
+            with pytest.raises(InvalidData, match="keeps no dual variables to start from"):
+                solve(linear, solver, start=given)
+        cold = solve(linear, solver, max_iter=1).state
+        with pytest.raises(InvalidData, match="a solver that keeps no dual variables"):
+            solve(linear, DualCoordinate(), start=cold)
+
+
+@pytest.mark.parametrize("solver", [FunctionalDescent(), MiniBatchPegasos(), SampledCuts()])
+def test_what_cannot_start_from_another_fit_says_so_at_once(solver):
+    model = BinarySVM(solver=solver, warm_start=True, kernel=RBF(0.5))
+    with pytest.raises(InvalidData, match=r"warm_start = True: .*with warm_start=False"):
+        model.fit(X, SIGNS)
+    assert not hasattr(model, "certificate_")
+
+    def press(record):
+        signal.raise_signal(signal.SIGINT)
+
+    found = solve(kernelised(), solver, tol=0.0, callbacks=[press], random_state=0).certificate
+    assert found.status.name == "INTERRUPTED"
+    assert f"{solver.name} keeps no dual variables to start from" in found.message
+    assert "warm_start=True" not in found.message
+
+
+def test_shares_are_of_the_examples_that_have_weight():
+    weight = np.where(np.arange(90) < 40, 1.0, 0.0)
+    problem = Problem(Scalar(), X, SIGNS, sample_weight=weight)
+    state = passes(problem, SampledCuts(subset=0.25), 1).state
+    assert [len(drawn) for drawn in state.drawn] == [10]
+
+
+def test_a_dual_point_may_be_longer_than_w():
+    """Where no example has got as much as it may, w is not the best multiple of itself."""
+    problem = kernelised(C=0.01)
+    state = passes(problem, MiniBatchPegasos(subset=90), 1).state
+    shorter = problem.quadratic.highest_along(state.w, state.losses, 1.0)[1]
+    state.step *= 2  # as if it had taken half of the steps that it may
+    state.best.value = 0.0
+    state.appraise()
+    assert state.best.value > 1.5 * shorter

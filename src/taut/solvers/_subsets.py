@@ -28,6 +28,7 @@ class Subsets(Solver[State], Generic[State]):
     """What solvers share that step by subsets."""
 
     takes: ClassVar[tuple[str, ...]] = ("whole", "rows")
+    starts_hot: ClassVar[bool] = False
 
     #: How many examples, or their share of all.
     subset: int | float = 50
