@@ -265,6 +265,10 @@ def test_it_ends_by_itself_and_says_what_it_is_for():
     assert longer.certificate.passes == 3
     short = solve(kernelised(RBF(0.5)), FunctionalDescent(subset=15), max_iter=1, random_state=0)
     assert "raise max_iter" not in short.certificate.message
+    late = solve(kernelised(RBF(0.5)), FunctionalDescent(), time_limit=1e-9, random_state=0)
+    assert "Stopped by time_limit after 0 passes and 0.0 s: raise time_limit" in str(
+        late.certificate.message
+    )
     with pytest.raises(InvalidData, match="a solver that keeps no dual variables"):
         solve(kernelised(RBF(0.5)), DualCoordinate(), start=result.state)
 
@@ -469,10 +473,29 @@ def test_settings_are_checked(settings, message):
         FunctionalDescent(**settings)
 
 
-def test_schedules_that_leave_the_numbers_are_refused():
-    for schedule, rate in (("geometric", 0.1), ("power", 99.0)):
-        with pytest.raises(InvalidData, match="lambda = inf for step 9999"):
-            FunctionalDescent(schedule=schedule, rate=rate).rate_of(9999, 5, 40)
+@pytest.mark.parametrize("name", ["scalar-bias", "multiclass-cost-bias", "chain"])
+def test_an_infinite_lambda_is_a_step_of_nothing(name):
+    solver, problem = FunctionalDescent(subset=2, schedule="geometric", rate=1e-200), None
+    problem = CASES[name].problem()
+    run = passes(problem, solver, 1)
+    steps, w = run.state.steps, run.state.w.copy()
+    assert [step.rate for step in steps[1:]] == [np.inf] * (len(steps) - 1)
+    assert all(step.square == step.gap == 0.0 for step in steps[1:])
+    assert np.isfinite(w).all()
+    other = solver.init(problem, np.random.default_rng(0))
+    other.restore(run.state.arrays())
+    assert other.steps == steps
+
+
+@pytest.mark.parametrize("name", ["scalar-bias", "multiclass-cost-bias", "chain"])
+def test_steps_that_leave_the_numbers_are_refused(name):
+    solver, case = FunctionalDescent(subset=4, factor=1e-300, bounds="none"), CASES[name]
+    problem = case.problem(sample_weight=np.full(case.n_blocks, 1e20))
+    with pytest.raises(InvalidData, match="too large to compute with"):
+        passes(problem, solver)
+
+
+def test_schedules_that_are_no_numbers_are_refused():
     with pytest.raises(InvalidType, match="the schedule returns 'a' for step 1"):
         FunctionalDescent(schedule=lambda t: "a").rate_of(1, 5, 40)
 

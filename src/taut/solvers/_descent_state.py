@@ -129,7 +129,8 @@ class DescentState(SubsetState):
 
     def restore(self, arrays):
         """Go on exactly where `arrays` were taken."""
-        check(arrays, {"steps": Stored("f8", (None, len(DescentStep._fields)))})
+        # lambda may be infinite.
+        check(arrays, {"steps": Stored("f8", (None, len(DescentStep._fields)), infinite=True)})
         computed = self.problem.data.evaluations
         super().restore(arrays)
         require(self.step >= len(arrays["steps"]), "steps are miscounted")
