@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+import subset_runs
 from cases import STRUCTURES
 from reference import solve_qp
+from subset_runs import RNG, SIGNS, WEIGHT, X, passes
 from taut import BinarySVM, Problem, Regularizer, solve
 from taut.engines import turns
 from taut.errors import InvalidData
@@ -28,10 +30,6 @@ from taut.structures import JointKernel, Multiclass, Scalar
 from taut.training.loop import Run
 
 NAMES = ("multiclass-cost-bias", "tags-plain")  # compiled and plain
-RNG = np.random.default_rng(0)
-X = RNG.normal(size=(90, 3))
-SIGNS = np.where(np.linalg.norm(X, axis=1) > 1.5, 1.0, -1.0)
-WEIGHT = RNG.uniform(0.5, 2.0, 90)
 SOLVERS = {
     "pegasos": MiniBatchPegasos(subset=7),
     "pegasos-uniform": MiniBatchPegasos(subset=7, order="uniform", averaging=False),
@@ -40,17 +38,8 @@ SOLVERS = {
 }
 
 
-def passes(problem, solver, count=1):
-    run = Run(problem, solver, 1e-3, np.random.default_rng(0))
-    for _ in range(count):
-        while not run.solver.pass_(problem, run.state, 1.0, lambda: True).event.over:
-            pass
-    return run
-
-
-def kernelised(whole=0, C=1.0, cache="500MB"):
-    space = through_kernel(RBF(0.5), whole=whole, cache=cache)
-    return Problem(Scalar(), X, SIGNS, C=C, sample_weight=WEIGHT, space=space)
+def kernelised(**settings):
+    return subset_runs.kernelised(weight=WEIGHT, **settings)
 
 
 def optimum(C=1.0):

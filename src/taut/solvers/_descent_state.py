@@ -75,6 +75,8 @@ class DescentState(SubsetState):
         #: Values that earlier runs or calls computed; negative where the problem had some before.
         self.evaluations = -int(problem.data.evaluations)
         self.steps: list[DescentStep] = []
+        #: The largest loss of each example, where residual margins are bounded by it.
+        self.most: np.ndarray | None = None
         #: What keeps support rows within a budget.
         self.limit: SupportBudget | None = None
 

@@ -98,6 +98,10 @@ class Subsets(Solver[State], Generic[State]):
     ) -> PassReport:
         """What a pass came to, or a part of one; `primal` is what its hinges tell."""
 
+    def violations(self, problem: Problem, state: State) -> np.ndarray:
+        """The largest violation of each example at w, by which "residual" draws."""
+        return problem.data.hinges(state.w, problem.n_jobs)
+
     def _chosen(self, problem: Problem, state: State, weighted: np.ndarray) -> Iterator[np.ndarray]:
         """The subsets of this pass that are still to come."""
         n, k = len(weighted), size_of(self.subset, len(weighted))
@@ -112,8 +116,8 @@ class Subsets(Solver[State], Generic[State]):
             elif self.order == "uniform":
                 chosen = rng.choice(weighted, size, replace=False)
             else:
-                hinges = problem.data.hinges(state.w, problem.n_jobs)[weighted]
-                chosen = weighted[drawn_by(hinges, size, rng)]
+                odds = self.violations(problem, state)[weighted]
+                chosen = weighted[drawn_by(odds, size, rng)]
             state.done += size
             yield np.sort(chosen)
 

@@ -79,7 +79,7 @@ class FunctionalDescent(Subsets[DescentState]):
     order : {"permuted", "window", "uniform", "residual"}, default="permuted"
         All examples in random order, a subset after the other; in the order in which they are;
         each subset drawn anew, without replacement; or with odds proportional to the largest
-        residual margins, which looks at all examples in each step.
+        residual margins, bounded as `bounds` says, which looks at all examples in each step.
     precision : float, default=0.01
         Relative gap to which the problem of a step is solved.
     bounds : {"auto", "above", "both", "none"}, default="auto"
@@ -230,6 +230,16 @@ class FunctionalDescent(Subsets[DescentState]):
         average = state.average
         candidate = None if average is None else Candidate(average)
         return PassReport(max(primal, 0.0), 0.0, calls, event, candidate)
+
+    def violations(self, problem: Problem, state: DescentState) -> np.ndarray:
+        """The largest residual margin of each example, bounded as those of steps are."""
+        hinges = super().violations(problem, state)
+        data: Any = problem.data
+        if self.bounds == "none" or not data.bounds_residuals:
+            return hinges
+        if state.most is None:
+            state.most = margins_at(data, state.w, np.arange(data.n_blocks))[1]
+        return np.minimum(hinges, state.most)
 
     def step(
         self,
