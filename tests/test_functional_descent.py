@@ -1,18 +1,19 @@
 """Functional descent: each step is the problem that it says, and nothing is claimed beyond that."""
 
+import copy
 import itertools
 import threading
 import time
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 import reference
 from cases import STRUCTURES
+from subset_runs import SIGNS, X, kernelised, passes
 from taut import Problem, Regularizer, solve
 from taut.binding.row_problem import RowProblem, row_problem
 from taut.errors import InvalidData, InvalidType
@@ -28,24 +29,6 @@ from taut.training.loop import Run
 
 CASES = {name: STRUCTURES[name] for name in ("scalar-bias", "multiclass-cost-bias", "chain")}
 LEAST = {"none": (-np.inf, np.inf), "above": (-np.inf, 1.0), "both": (0.0, 1.0)}
-RNG = np.random.default_rng(0)
-X = RNG.normal(size=(90, 3))
-SIGNS = np.where(np.linalg.norm(X, axis=1) > 1.5, 1.0, -1.0)
-
-
-def passes(problem, solver, count=1, seed=0):
-    """A run after so many passes."""
-    if isinstance(solver, FunctionalDescent):
-        solver = replace(solver, epochs=count)
-    run = Run(problem, solver, 1e-3, np.random.default_rng(seed))
-    for _ in range(count):
-        while not run.solver.pass_(problem, run.state, 1.0, lambda: True).event.over:
-            pass
-    return run
-
-
-def kernelised(kernel, whole=0, C=1.0):
-    return Problem(Scalar(), X, SIGNS, C=C, space=through_kernel(kernel, whole=whole))
 
 
 def residuals(losses, psi, w, bounds):
@@ -234,6 +217,21 @@ def test_odds_by_residual_leave_out_what_has_none():
     assert len(set(subset.tolist())) == 10
 
 
+def test_odds_are_those_of_bounded_residual_margins():
+    """Also where an example is far on the wrong side: no step mends more than its loss."""
+    for name in ("scalar-bias", "multiclass-cost-bias"):
+        case = CASES[name]
+        psi, losses = case.reference
+        problem = case.problem()
+        state = FunctionalDescent().init(problem, np.random.default_rng(0))
+        state.w[:] = np.random.default_rng(1).normal(size=len(state.w)) * 5.0
+        w = problem.data.user_weights(state.w)
+        for bounds in LEAST:
+            found = FunctionalDescent(bounds=bounds).violations(problem, state)
+            expected = [max(r.max(), 0.0) for r in residuals(losses, psi, w, bounds)]
+            assert_allclose(np.maximum(found, 0.0), expected, rtol=1e-5, atol=1e-6)
+
+
 def test_odds_are_proportional_to_hinges():
     hinges, rng = np.array([0.0, 1.0, -3.0, 2.0, 5.0]), np.random.default_rng(0)
     counts = np.zeros(5)
@@ -265,6 +263,10 @@ def test_it_ends_by_itself_and_says_what_it_is_for():
     assert longer.certificate.passes == 3
     short = solve(kernelised(RBF(0.5)), FunctionalDescent(subset=15), max_iter=1, random_state=0)
     assert "raise max_iter" not in short.certificate.message
+    late = solve(kernelised(RBF(0.5)), FunctionalDescent(), time_limit=1e-9, random_state=0)
+    assert "Stopped by time_limit after 0 passes and 0.0 s: raise time_limit" in str(
+        late.certificate.message
+    )
     with pytest.raises(InvalidData, match="a solver that keeps no dual variables"):
         solve(kernelised(RBF(0.5)), DualCoordinate(), start=result.state)
 
@@ -335,21 +337,55 @@ def test_nothing_is_claimed_but_the_primal():
     assert result.certificate.relative_gap >= 1.0
 
 
-@pytest.mark.parametrize("averaging", [True, False])
+@pytest.mark.parametrize("settings", [{}, {"averaging": False}, {"order": "residual"}])
 @pytest.mark.parametrize("kernel", [None, RBF(0.5)])
-def test_killed_and_resumed_is_uninterrupted(kernel, averaging, tmp_path):
-    space = kernel and through_kernel(kernel, whole=0)
-    solver = FunctionalDescent(subset=8, averaging=averaging, epochs=4)
-    options = {"random_state": 0}
+def test_killed_and_resumed_is_uninterrupted(kernel, settings):
+    """In the middle of a pass; to the last digit, but for values of kernels in other batches."""
+    resumed_is_uninterrupted(kernel, FunctionalDescent(subset=8, epochs=4, **settings))
+
+
+@pytest.mark.parametrize("kernel", [None, RBF(0.5)])
+def test_a_file_resumes_as_well(kernel, tmp_path):
+    solver, options = FunctionalDescent(subset=8, epochs=4), {"random_state": 0}
 
     def problem():
-        return Problem(Scalar(), X, SIGNS, space=space)
+        return Problem(Scalar(), X, SIGNS, space=kernel and through_kernel(kernel, whole=0))
 
     whole = solve(problem(), solver, max_iter=4, **options)
     solve(problem(), solver, max_iter=2, checkpoint=tmp_path / "run", **options)
     resumed = solve(problem(), solver, max_iter=4, checkpoint=tmp_path / "run", **options)
     assert_allclose(resumed.w, whole.w, atol=1e-6)
     assert resumed.certificate.oracle_calls >= whole.certificate.oracle_calls
+
+
+def test_a_budget_resumes_as_well():
+    resumed_is_uninterrupted(RBF(0.5), FunctionalDescent(subset=8, epochs=4, budget=20))
+
+
+def resumed_is_uninterrupted(kernel, solver):
+    def run():
+        space = kernel and through_kernel(kernel, whole=0)
+        return Run(Problem(Scalar(), X, SIGNS, space=space), solver, 1e-3, np.random.default_rng(0))
+
+    def go(run, count):
+        for _ in range(count):
+            solver.pass_(run.problem, run.state, 1.0, lambda: False)  # a step, and no more
+
+    whole, resumed = run(), run()
+    go(whole, 17)
+    assert whole.state.done > 0
+    resumed.state.restore(copy.deepcopy(whole.state.arrays()))
+    resumed.rng.bit_generator.state = whole.rng.bit_generator.state
+    for one in (whole, resumed):
+        go(one, 25)
+    for ours, theirs in zip(resumed.state.steps, whole.state.steps, strict=True):
+        if kernel is None:
+            assert ours == theirs
+        else:
+            assert ours[:2] == theirs[:2]
+            assert_allclose(ours[2:7], theirs[2:7], rtol=1e-2, atol=1e-6)  # single precision
+    if kernel is None:
+        assert_array_equal(resumed.state.w, whole.state.w)
 
 
 def test_evaluations_are_the_values_that_a_kernel_was_asked_for():
@@ -469,10 +505,29 @@ def test_settings_are_checked(settings, message):
         FunctionalDescent(**settings)
 
 
-def test_schedules_that_leave_the_numbers_are_refused():
-    for schedule, rate in (("geometric", 0.1), ("power", 99.0)):
-        with pytest.raises(InvalidData, match="lambda = inf for step 9999"):
-            FunctionalDescent(schedule=schedule, rate=rate).rate_of(9999, 5, 40)
+@pytest.mark.parametrize("name", ["scalar-bias", "multiclass-cost-bias", "chain"])
+def test_an_infinite_lambda_is_a_step_of_nothing(name):
+    solver, problem = FunctionalDescent(subset=2, schedule="geometric", rate=1e-200), None
+    problem = CASES[name].problem()
+    run = passes(problem, solver, 1)
+    steps, w = run.state.steps, run.state.w.copy()
+    assert [step.rate for step in steps[1:]] == [np.inf] * (len(steps) - 1)
+    assert all(step.square == step.gap == 0.0 for step in steps[1:])
+    assert np.isfinite(w).all()
+    other = solver.init(problem, np.random.default_rng(0))
+    other.restore(run.state.arrays())
+    assert other.steps == steps
+
+
+@pytest.mark.parametrize("name", ["scalar-bias", "multiclass-cost-bias", "chain"])
+def test_steps_that_leave_the_numbers_are_refused(name):
+    solver, case = FunctionalDescent(subset=4, factor=1e-300, bounds="none"), CASES[name]
+    problem = case.problem(sample_weight=np.full(case.n_blocks, 1e20))
+    with pytest.raises(InvalidData, match="too large to compute with"):
+        passes(problem, solver)
+
+
+def test_schedules_that_are_no_numbers_are_refused():
     with pytest.raises(InvalidType, match="the schedule returns 'a' for step 1"):
         FunctionalDescent(schedule=lambda t: "a").rate_of(1, 5, 40)
 

@@ -1,6 +1,9 @@
 """OnlineSVM: learning without C, from data in memory, from sources and part by part."""
 
 import copy
+import signal
+import threading
+import time
 from dataclasses import fields
 
 import numpy as np
@@ -9,16 +12,16 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_iris
+from sklearn.exceptions import NotFittedError
 
 import taut
 from taut import BinarySVM, OnlineSVM, Problem
 from taut.data import Stream
-from taut.errors import InvalidData, InvalidFile
-from taut.estimators.course import Course
+from taut.errors import InvalidData, InvalidFile, NotConverged
 from taut.estimators.learning_curve import LearningCurve
 from taut.kernels import RBF
 from taut.solvers import FunctionalDescent
-from taut.structures import Chain, Multiclass, Regression, Scalar, SlackRescaled
+from taut.structures import Chain, Multiclass, Regression, Scalar, SlackRescaled, Structure
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 2))
@@ -74,12 +77,22 @@ def test_a_model_that_was_saved_goes_on_as_if_it_had_not_been(kernel, tmp_path):
     model = online(**kernel).partial_fit(X[:100], Y[:100])
     model.save(tmp_path / "model")
     loaded = taut.load(tmp_path / "model")
-    assert_allclose(loaded.decision_function(X), model.decision_function(X))
+    assert_array_equal(loaded.decision_function(X), model.decision_function(X))
     for one in (model, loaded):
         one.partial_fit(X[100:], Y[100:])
-    assert_allclose(loaded.last_, model.last_)
-    assert_array_equal(loaded.learning_curve_.seen, model.learning_curve_.seen)
+    assert_array_equal(loaded.last_, model.last_)
+    assert_array_equal(loaded.decision_function(X), model.decision_function(X))
+    for name, values in model.learning_curve_.to_dict().items():
+        assert_array_equal(getattr(loaded.learning_curve_, name), values)
     assert loaded.n_evaluations_ == model.n_evaluations_
+
+
+def test_a_generator_is_no_part_of_a_file(tmp_path):
+    for given in (np.random.RandomState(0), np.random.default_rng(0)):
+        model = OnlineSVM(subset=20, random_state=given).partial_fit(X, Y)
+        with pytest.warns(RuntimeWarning, match="the loaded model has None"):
+            model.save(tmp_path / "model")
+        assert taut.load(tmp_path / "model").random_state is None
 
 
 def test_support_rows_stay_within_a_budget_over_calls():
@@ -111,6 +124,18 @@ def test_sources_are_gone_through_part_by_part():
     assert again.n_seen_ == 600
     with pytest.raises(InvalidData, match="epochs = 2, and these data come part by part"):
         online(epochs=2, kernel="rbf").fit(Stream(lambda: iter(parts), classes=["far", "near"]))
+    for settings, message in (
+        ({"C": 1.0}, "C = 1.0 asks for an objective over all data"),
+        ({"class_weight": "balanced"}, "class_weight = 'balanced' is of all rows"),
+        ({"schedule": "linear"}, r"give schedule='power', rate=1\.0 and factor=1/n"),
+    ):
+        source = Stream(lambda: iter(parts), classes=["far", "near"])
+        with pytest.raises(InvalidData, match=message):
+            online(**settings).fit(source)
+    with pytest.raises(InvalidData, match="X of validation has 1 features, and X has 2"):
+        online().fit(source, validation=(X[:, :1], Y))
+    with pytest.raises(InvalidData, match="class_weight = 'balanced' is of all rows"):
+        online(class_weight="balanced").partial_fit(X, Y)
     with pytest.raises(InvalidData, match="epochs = 2, and these data can be read only once"):
         online(epochs=2).fit(Stream(iter(parts), classes=["far", "near"]))
 
@@ -121,6 +146,8 @@ def test_validation_stops_and_keeps_the_best():
     assert len(errors) < 30
     assert errors.argmin() == len(errors) - 3
     assert model.n_seen_ == model.learning_curve_.validation_seen[errors.argmin()]
+    assert model.n_seen_ == model.learning_curve_.seen[-1]  # no steps that the model does not have
+    assert (np.diff(copy.deepcopy(model).partial_fit(X, Y).learning_curve_.seen) > 0).all()
     held = online(kernel="rbf", gamma=0.5, epochs=3)
     held.fit(X[:200], Y[:200], validation=(X[200:], Y[200:]))
     assert held.learning_curve_.validation_error[-1] == pytest.approx(
@@ -208,6 +235,7 @@ def test_curves_are_thinned_and_checked():
         ({"subset": "all"}, "subset = 'all'"),
         ({"C": 0}, "C = 0"),
         ({"C": "x"}, "C = 'x': give a number"),
+        ({"verbose": "x"}, "verbose = 'x': give a number"),
         ({"n_iter_no_change": 0}, "n_iter_no_change = 0"),
         ({"structure": 3}, "structure = 3: give a structure, such as taut.structures.Chain"),
         ({"structure": Regression()}, "Regression has losses below zero.*use RegressionSVM"),
@@ -274,23 +302,133 @@ def test_a_part_without_weight_changes_nothing():
         model = online(**kernel).partial_fit(X[:100], Y[:100])
         before = model.last_.copy()
         model.partial_fit(X[100:], Y[100:], sample_weight=np.zeros(200))
-        assert_array_equal(model.last_, before)
-        assert model.n_seen_ == 100
-        with pytest.raises(InvalidData, match="y"):
-            model.partial_fit(X[:2], ["far", "other"], sample_weight=np.zeros(2))
+        light = copy.deepcopy(model).set_params(class_weight={"far": 0.0})
+        light.partial_fit(X[100:][Y[100:] == "far"], ["far"] * (Y[100:] == "far").sum())
+        for one in (model, light):
+            assert_array_equal(one.last_, before)
+            assert one.n_seen_ == 100
+        for wrong, match in (
+            ((X[:2], ["far", "other"]), "y"),
+            ((X[:2] * np.nan, Y[:2]), "NaN"),
+            ((X[:, :1][:2], Y[:2]), "features"),
+        ):
+            with pytest.raises(ValueError, match=match):
+                model.partial_fit(*wrong, sample_weight=np.zeros(2))
+        moved = copy.deepcopy(model).set_params(fit_intercept=False)
+        with pytest.raises(InvalidData, match="make a constant feature of"):
+            moved.partial_fit(X[100:], Y[100:], sample_weight=np.zeros(200))
 
 
-def test_an_interrupt_ends_the_fit_of_a_source(monkeypatch):
-    go = Course.go
+def test_a_first_part_without_weight_tells_columns_and_classes():
+    model = online().partial_fit(X[:50], Y[:50], sample_weight=np.zeros(50))
+    assert_array_equal(model.classes_, ["far", "near"])
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    with pytest.raises(ValueError, match="features"):
+        model.partial_fit(X[:, :1], Y)
+    with pytest.raises(InvalidData, match=r"classes = .*and the model so far has"):
+        model.partial_fit(X, Y, classes=["far", "near", "between"])
+    model.partial_fit(X[50:], ["far"] * 250)
+    assert_array_equal(model.last_, online().partial_fit(X[50:], ["far"] * 250, Y[:50]).last_)
+    with pytest.raises(InvalidData, match="sample_weight is zero everywhere"):
+        online().fit(X, Y, sample_weight=np.zeros(300))
+    parts = [(X[:150], Y[:150], np.zeros(150)), (X[150:], Y[150:], np.ones(150))]
+    source = online(epochs=1).fit(Stream(parts, classes=["far", "near"]))
+    assert source.n_seen_ == 150
+    with pytest.raises(InvalidData, match="all examples of the source have weight 0"):
+        online(class_weight={"far": 0}).fit(Stream([(X[:9], ["far"] * 9)], classes=["far", "near"]))
 
-    def interrupted(course):
-        go(course)
-        return False
 
-    monkeypatch.setattr(Course, "go", interrupted)
-    parts = [(X[:150], Y[:150]), (X[150:], Y[150:])]
-    model = online(epochs=2).fit(Stream(lambda: iter(parts), classes=["far", "near"]))
-    assert model.n_seen_ == 150
+def test_parts_of_structures_without_weight_are_looked_at():
+    for learned in (False, True):
+        model = OnlineSVM(Chain(2), subset=6, random_state=0)
+        if learned:
+            model.fit(SEQUENCES, TAGS)
+        idle = np.zeros(30)
+        assert model.partial_fit(SEQUENCES, TAGS, sample_weight=idle) is model
+        assert hasattr(model, "n_seen_") == learned
+        for data, labels, weight in (
+            (SEQUENCES, TAGS + 7, idle),
+            (SEQUENCES, TAGS, idle[1:]),
+            ((SEQUENCES[0] * np.nan, SEQUENCES[1]), TAGS, idle),
+        ):
+            with pytest.raises(InvalidData):
+                model.partial_fit(data, labels, sample_weight=weight)
+    with pytest.raises(InvalidData, match="X has 2 features, and the model has learned from 3"):
+        model.partial_fit((SEQUENCES[0][:, :2], SEQUENCES[1]), TAGS, sample_weight=idle)
+
+
+@pytest.mark.parametrize("within", [False, True])
+def test_an_interrupt_ends_the_fit_of_a_source(within, monkeypatch):
+    """Between two parts, or in the midst of one; what was learned before is the model."""
+    parts = [(X[:150], Y[:150]), (X[150:], Y[150:]), (X, Y)]
+    step, passed, seen = FunctionalDescent.step, OnlineSVM._passed, []
+
+    def pressed(*arguments):
+        seen.append(1)
+        if within and len(seen) == 10:  # the second step of the second part
+            signal.raise_signal(signal.SIGINT)
+        return step(*arguments)
+
+    def learned(*arguments):
+        found = passed(*arguments)
+        if not within:
+            signal.raise_signal(signal.SIGINT)
+        return found
+
+    monkeypatch.setattr(FunctionalDescent, "step", pressed)
+    monkeypatch.setattr(OnlineSVM, "_passed", learned)
+    model = online(epochs=2)
+    with pytest.warns(NotConverged, match="the model is that of the steps so far"):
+        model.fit(Stream(lambda: iter(parts), classes=["far", "near"]))
+    assert model.n_seen_ == (190 if within else 150)
+    assert model.predict(X).shape == (300,)
+
+
+def test_a_source_that_lets_wait_can_be_left(monkeypatch):
+    """By a second interrupt, which comes while the next part is waited for."""
+    waiting, gone = threading.Event(), threading.Event()
+
+    def parts():
+        yield X[:150], Y[:150]
+        waiting.set()
+        gone.wait(60)
+        yield X[150:], Y[150:]
+
+    def press():
+        waiting.wait(60)
+        while not model:
+            time.sleep(0.01)
+        for _ in range(2):
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+            time.sleep(0.2)
+        gone.set()
+
+    model, read = [], OnlineSVM._passed
+
+    def passed(*arguments):
+        found = read(*arguments)
+        model.append(1)
+        return found
+
+    monkeypatch.setattr(OnlineSVM, "_passed", passed)
+    source = Stream(parts, classes=["far", "near"])
+    presser = threading.Thread(target=press)
+    presser.start()
+    with pytest.warns(NotConverged, match="interrupted"):
+        found = online(epochs=1).fit(source)
+    presser.join()
+    assert found.n_seen_ == 150
+    with pytest.raises(KeyboardInterrupt):
+        online(epochs=1).fit(Stream(pressed_at_once, classes=["far", "near"]))
+
+
+def pressed_at_once():
+    """A part that comes after an interrupt, but not where a stream looks at its first one."""
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        time.sleep(0.2)
+    yield X, Y
 
 
 def test_rows_that_are_held_out_keep_their_numbers():
@@ -326,6 +464,9 @@ def test_the_first_part_names_all_classes():
     model.partial_fit(X[10:], Y[10:], classes=["near", "far"])
     with pytest.raises(InvalidData, match=r"classes = .*and the model so far has"):
         model.partial_fit(X, Y, classes=["far", "near", "between"])
+    for classes in (2, "far", ["far"]):
+        with pytest.raises(InvalidData, match="classes"):
+            online().partial_fit(X, Y, classes=classes)
 
 
 def test_scores_of_structures_are_minus_mean_losses():
@@ -358,9 +499,9 @@ def test_chains_may_come_as_lists(tmp_path):
         listed.save(tmp_path / "model")
         for wrong in (Chain(3), Chain(2, boundary=True)):
             other = taut.load(tmp_path / "model", structure=wrong)
-            with pytest.raises(InvalidData, match="other weights for these data than the model"):
+            with pytest.raises(InvalidData, match=r"Chain\(...\) is not the one that the model"):
                 other.predict(matrices)
-            with pytest.raises(InvalidData, match="these data would have"):
+            with pytest.raises(InvalidData, match=r"Chain\(...\) is not the one that the model"):
                 other.partial_fit(matrices, labels)
     with pytest.raises(InvalidData, match="30 sequences"):
         listed.fit(matrices, labels[:-1])
@@ -399,6 +540,77 @@ def test_another_kernel_is_no_way_to_go_on():
     flat = online().partial_fit(X[:100], Y[:100]).set_params(kernel="rbf")
     with pytest.raises(InvalidData, match="the model so far has 'linear'"):
         flat.partial_fit(X[100:], Y[100:])
+
+
+@pytest.mark.parametrize("kernel", [*KERNELS, {"kernel": "poly", "degree": 5, "coef0": 7.0}])
+def test_a_loaded_model_goes_on_with_what_it_began_with(kernel, tmp_path):
+    path = tmp_path / "model"
+    online(fit_intercept=False, **kernel).partial_fit(X[:100], Y[:100]).save(path)
+    changes = [{"fit_intercept": True}, {"fit_intercept": True, "intercept_scaling": 3.0}]
+    if "gamma" in kernel:
+        changes.append({"gamma": "scale"})
+    if "degree" in kernel:
+        changes += [{"degree": 2}, {"coef0": 0.0}, {"gamma": 2.0}]
+    for change in changes:
+        for other in (taut.load(path, **change), taut.load(path).set_params(**change)):
+            with pytest.raises(InvalidData, match="go on with the same"):
+                other.partial_fit(X[100:], Y[100:])
+    numbers = {"gamma": np.float64(taut.load(path).kernel_.gamma)} if len(kernel) > 1 else {}
+    assert taut.load(path, **numbers).partial_fit(X[100:], Y[100:]).n_seen_ == 300
+
+
+def test_another_structure_is_no_way_to_go_on(tmp_path):
+    path, wide = tmp_path / "model", RNG.normal(size=(150, 9))
+    cost = np.array([[0.0, 1.0, 2.0], [1.0, 0.0, 1.0], [2.0, 1.0, 0.0]])
+    rows = FLOWERS[:, :3]
+    model = OnlineSVM(Multiclass(3), subset=20, random_state=0).fit(rows, KINDS)
+    model.save(path)
+    signs = np.where(KINDS == 1, 1.0, -1.0)
+    for structure, data, y, found in (
+        (Scalar(0.0), wide, signs, "Scalar.* is not the one that the model was fitted with"),
+        (Multiclass(3, cost=cost), rows, KINDS, "with the same parameters, such as cost"),
+        (Multiclass(3), wide, KINDS, "X has 9 features, and the model has learned from 3"),
+        (None, rows, KINDS, "structure = None, and the model has learned a structure"),
+    ):
+        loaded = taut.load(path, structure=structure)
+        for one in (loaded, copy.deepcopy(model).set_params(structure=structure)):
+            for use in (one.predict, lambda X, one=one, y=y: one.partial_fit(X, y)):
+                with pytest.raises(InvalidData, match=found):
+                    use(data)
+    assert taut.load(path, structure=Multiclass(3)).score(rows, KINDS) == model.score(rows, KINDS)
+    flat = online().fit(rows, KINDS).set_params(structure=Multiclass(3))
+    for use in (flat.predict, lambda X: flat.partial_fit(X, KINDS)):
+        with pytest.raises(InvalidData, match="the model has learned classes of rows"):
+            use(rows)
+
+
+class Signs(Structure):
+    """Two labels, and a count of calls that belongs to no setting."""
+
+    def __init__(self, loss=1.0):
+        self.cost, self.calls = loss, 0
+
+    def features(self, x, y):
+        return y * x
+
+    def loss(self, truth, label):
+        return self.cost * (truth != label)
+
+    def argmax(self, x, w, truth=None, loss_weight=1.0):
+        self.calls += 1
+        loss = {y: 0.0 if truth is None else loss_weight * self.loss(truth, y) for y in (-1, 1)}
+        return max((-1, 1), key=lambda y: y * (w @ x) + loss[y])
+
+
+def test_a_users_structure_may_remember_what_it_likes(tmp_path):
+    y = np.where(X[:, 0] > 0, 1, -1).tolist()
+    model = OnlineSVM(Signs(), subset=20, random_state=0, epochs=1).fit(list(X[:60]), y[:60])
+    assert model.score(list(X), y) > -0.2
+    model.partial_fit(list(X[60:90]), y[60:90]).save(tmp_path / "model")
+    loaded = taut.load(tmp_path / "model", structure=Signs())
+    assert loaded.partial_fit(list(X[90:120]), y[90:120]).n_seen_ == 120
+    with pytest.raises(InvalidData, match=r"same parameters, such as cost.*__getstate__"):
+        taut.load(tmp_path / "model", structure=Signs(2.0)).predict(list(X))
 
 
 def test_what_a_stream_does_not_tell_is_asked_for(tmp_path):

@@ -1,24 +1,35 @@
 """Pegasos by mini-batches, sampled cuts and LaSVM: their updates, their bounds, going on."""
 
+import signal
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+import subset_runs
 from cases import STRUCTURES
 from reference import solve_qp
-from taut import Problem, Regularizer, solve
+from subset_runs import RNG, SIGNS, WEIGHT, X, passes
+from taut import BinarySVM, Problem, Regularizer, solve
+from taut.engines import turns
 from taut.errors import InvalidData
 from taut.kernels import RBF, ClassSimilarity, Linear, PairProduct
-from taut.solvers import LaSVM, MiniBatchPegasos, OneSlack, SampledCuts
+from taut.solvers import (
+    DualCoordinate,
+    FunctionalDescent,
+    LaSVM,
+    MiniBatchPegasos,
+    OneSlack,
+    SampledCuts,
+)
+from taut.solvers.base import PassEvent
+from taut.solvers.baselines import la_svm
+from taut.solvers.baselines.la_svm import ProcessState
 from taut.spaces.kernel import through_kernel
 from taut.structures import JointKernel, Multiclass, Scalar
 from taut.training.loop import Run
 
 NAMES = ("multiclass-cost-bias", "tags-plain")  # compiled and plain
-RNG = np.random.default_rng(0)
-X = RNG.normal(size=(90, 3))
-SIGNS = np.where(np.linalg.norm(X, axis=1) > 1.5, 1.0, -1.0)
-WEIGHT = RNG.uniform(0.5, 2.0, 90)
 SOLVERS = {
     "pegasos": MiniBatchPegasos(subset=7),
     "pegasos-uniform": MiniBatchPegasos(subset=7, order="uniform", averaging=False),
@@ -27,17 +38,8 @@ SOLVERS = {
 }
 
 
-def passes(problem, solver, count=1):
-    run = Run(problem, solver, 1e-3, np.random.default_rng(0))
-    for _ in range(count):
-        while not run.solver.pass_(problem, run.state, 1.0, lambda: True).event.over:
-            pass
-    return run
-
-
-def kernelised(whole=0, C=1.0, cache="500MB"):
-    space = through_kernel(RBF(0.5), whole=whole, cache=cache)
-    return Problem(Scalar(), X, SIGNS, C=C, sample_weight=WEIGHT, space=space)
+def kernelised(**settings):
+    return subset_runs.kernelised(weight=WEIGHT, **settings)
 
 
 def optimum(C=1.0):
@@ -229,6 +231,67 @@ def test_la_svm_keeps_a_set_of_rows_that_matter():
     assert ((alpha[members] > 0.0) | (violation[members] > 0.0)).all()
 
 
+def stretched(size=1000.0):
+    """Rows whose finishing takes more steps than anybody waits for."""
+    space = through_kernel(Linear(), whole=0)
+    return Problem(Scalar(), X * [1.0, size, 1.0], SIGNS, sample_weight=WEIGHT, space=space)
+
+
+def test_finishing_ends_whatever_the_features_are():
+    problem = stretched()
+    state = passes(problem, LaSVM(), 1).state
+    assert state.counters[5] == 50 * 90
+    assert state.counters[0] == 90
+    exact = passes(kernelised(C=5.0), LaSVM(precision=1e-15), 20).state
+    assert exact.counters[5] == 0  # violations are rounding by then
+
+
+def test_finishing_ends_where_a_step_changes_nothing(monkeypatch):
+    monkeypatch.setattr(LaSVM, "precision", 1e-300)
+    monkeypatch.setattr(ProcessState, "rounding", 0.0)
+    rows = np.vstack([np.eye(3)] * 3)[:8]
+    problem = Problem(
+        Scalar(), rows * 0.3, np.resize([1.0, -1.0, 1.0], 8), C=1e3,
+        space=through_kernel(Linear(), whole=0),
+    )  # fmt: skip
+    assert passes(problem, LaSVM(precision=1e-300), 1).state.counters[5] < 50 * 8
+
+
+def test_finishing_in_parts_is_the_one_in_one(monkeypatch):
+    """Left when it is time for a report, saved there, and taken up again."""
+    monkeypatch.setattr(la_svm, "_MOVED", 90 * 100)
+    whole = passes(stretched(), LaSVM(), 2).state
+    monkeypatch.setattr(turns, "_SECONDS_BETWEEN_REPORTS", 0.0)
+    first = passes(stretched(), LaSVM(), 0)
+    while first.state.counters[5] <= 200:
+        first.solver.pass_(first.problem, first.state, 1.0, lambda: True)
+    run, events = passes(stretched(), LaSVM(), 0), []
+    run.state.restore(first.state.arrays())
+    run.state.rng = first.state.rng
+    while sum(event.over for event in events) < 2:
+        events.append(run.solver.pass_(run.problem, run.state, 1.0, lambda: True).event)
+    assert events.count(PassEvent.PART) > 20
+    assert_allclose(run.state.alpha, whole.alpha, rtol=1e-3)  # potentials are made afresh
+
+
+def test_many_candidates_are_no_more_than_all_rows(monkeypatch):
+    asked = []
+
+    def keep_going():
+        asked.append(1)
+        return True
+
+    monkeypatch.setattr(la_svm, "_DRAWN", 900)
+    problem, states = kernelised(), []
+    for candidates in (90, 10**9):
+        solver = LaSVM(candidates=candidates)
+        state = passes(problem, solver, 0).state
+        solver.pass_(problem, state, 1.0, keep_going)
+        states.append(state)
+    assert_array_equal(states[0].alpha, states[1].alpha)
+    assert len(asked) >= 2 * 9  # after each ten picks
+
+
 def test_la_svm_without_finishing_does_not_lower_the_dual():
     problem, solver = kernelised(C=5.0), LaSVM(finishing=False, candidates=1)
     run = Run(problem, solver, 1e-3, np.random.default_rng(0))
@@ -263,8 +326,13 @@ def test_rows_without_weight_or_length_never_move():
         (lambda: MiniBatchPegasos(decay=-1.0), "decay = -1"),
         (lambda: SampledCuts(subset=2.0), "subset = 2.0"),
         (lambda: SampledCuts(patience=0), "patience = 0"),
-        (lambda: LaSVM(candidates=0), "candidates = 0 must be at least 1"),
-        (lambda: LaSVM(precision=0.0), "precision = 0.0 positive"),
+        (lambda: MiniBatchPegasos(decay="a"), "decay = 'a': give a number"),
+        (lambda: LaSVM(candidates=0), "candidates = 0: give a whole number from 1 on"),
+        (lambda: LaSVM(candidates=2.5), "candidates = 2.5"),
+        (lambda: LaSVM(candidates=True), "candidates = True"),
+        (lambda: LaSVM(candidates="a"), "candidates = 'a'"),
+        (lambda: LaSVM(precision=0.0), "precision = 0.0: give a number between 0 and 1"),
+        (lambda: LaSVM(precision=True), "precision = True"),
         (lambda: LaSVM(finishing="no"), "finishing = 'no'"),
     ],
 )
@@ -288,6 +356,45 @@ def test_what_they_have_no_use_for_is_refused():
         with pytest.raises(InvalidData, match="points of JointKernel are numbers of pairs"):
             solve(Problem(pairs, X, (SIGNS > 0).astype(int)), solver)
     start = solve(linear, MiniBatchPegasos(), max_iter=1).state
+    hot = solve(linear, max_iter=1).state
     for solver in (MiniBatchPegasos(), SampledCuts()):
-        with pytest.raises(InvalidData, match="start"):
-            solve(linear, solver, start=start)
+        for given in (start, hot):
+            with pytest.raises(InvalidData, match="keeps no dual variables to start from"):
+                solve(linear, solver, start=given)
+        cold = solve(linear, solver, max_iter=1).state
+        with pytest.raises(InvalidData, match="a solver that keeps no dual variables"):
+            solve(linear, DualCoordinate(), start=cold)
+
+
+@pytest.mark.parametrize("solver", [FunctionalDescent(), MiniBatchPegasos(), SampledCuts()])
+def test_what_cannot_start_from_another_fit_says_so_at_once(solver):
+    model = BinarySVM(solver=solver, warm_start=True, kernel=RBF(0.5))
+    with pytest.raises(InvalidData, match=r"warm_start = True: .*with warm_start=False"):
+        model.fit(X, SIGNS)
+    assert not hasattr(model, "certificate_")
+
+    def press(record):
+        signal.raise_signal(signal.SIGINT)
+
+    found = solve(kernelised(), solver, tol=0.0, callbacks=[press], random_state=0).certificate
+    assert found.status.name == "INTERRUPTED"
+    assert f"{solver.name} keeps no dual variables to start from" in found.message
+    assert "warm_start=True" not in found.message
+
+
+def test_shares_are_of_the_examples_that_have_weight():
+    weight = np.where(np.arange(90) < 40, 1.0, 0.0)
+    problem = Problem(Scalar(), X, SIGNS, sample_weight=weight)
+    state = passes(problem, SampledCuts(subset=0.25), 1).state
+    assert [len(drawn) for drawn in state.drawn] == [10]
+
+
+def test_a_dual_point_may_be_longer_than_w():
+    """Where no example has got as much as it may, w is not the best multiple of itself."""
+    problem = kernelised(C=0.01)
+    state = passes(problem, MiniBatchPegasos(subset=90), 1).state
+    shorter = problem.quadratic.highest_along(state.w, state.losses, 1.0)[1]
+    state.step *= 2  # as if it had taken half of the steps that it may
+    state.best.value = 0.0
+    state.appraise()
+    assert state.best.value > 1.5 * shorter

@@ -21,6 +21,10 @@ THE_OBJECTIVE = "the objective"
 OVER_RETURNED = ", over the labels that argmax returns"
 
 
+#: What to do about a run that was interrupted.
+GO_ON = "Fit again with warm_start=True to go on"
+
+
 class Status(enum.Enum):
     """Why training stopped; the value is the sentence shown to the user."""
 
@@ -42,7 +46,7 @@ class Status(enum.Enum):
     )
     INTERRUPTED = (
         "Interrupted after {passes} passes with relative gap {relative_gap:.2g}: this is the best "
-        "model so far. Fit again with warm_start=True to go on."
+        "model so far. {again}."
     )
     CALLBACK = (
         "Stopped by a callback after {passes} passes with relative gap {relative_gap:.2g}, "

@@ -8,6 +8,8 @@ other's, so a centre moves around the sweeps, after each of them, as in `taut.en
 strength is the root of the mean of C_i |psi_i|^2. For 50 rows of 20 columns, with C_i |psi_i|^2
 around 80, that made a quarter of the sweeps. All sweeps are in one compiled loop: called from
 Python one by one, each took ten times as long.
+
+Memory: the matrix, the square of the number of rows, or where features are few the rows.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ from taut.structures.multiclass import project_on_simplex
 
 _VISITS = 20_000  # between two questions whether to go on
 _SWEEPS = 10_000  # at most: a solution that is less exact says so
-_NOTHING = 1e-13  # of a row's weight: a gap that rounding explains
+_NOTHING = 1e-13  # of the terms of a row's gap: one that rounding explains
+_MOST = 4096  # rows, beyond which their matrix takes more than 128 MB
 
 
 class RowProblem(NamedTuple):
@@ -55,15 +58,15 @@ class RowProblem(NamedTuple):
         keep_going: Callable[[], bool],
     ) -> Solution:
         """The u of these losses, to a relative duality gap of `precision`, if there is time."""
-        # Where features are few, the potentials of a row are sooner computed than those of all
-        # rows brought up to date.
         factor = self.rows.factor()
-        by_features = factor is not None and 4 * factor.shape[1] < len(weight)
-        if factor is not None and by_features:
+        by_features = factor is not None
+        if factor is not None:
             M = factor * self.signs[:, None]
             squares = np.einsum("ij,ij->i", M, M)
         else:
-            M = self.rows.gram() * np.outer(self.signs, self.signs)
+            M = self.rows.gram()
+            M *= self.signs[:, None]
+            M *= self.signs
             squares = M.diagonal().copy()
         k, many = len(weight), self.columns > 1
         alpha, v = np.zeros((k, self.columns)), np.zeros((self.columns, M.shape[1]))
@@ -115,7 +118,7 @@ class Solution(NamedTuple):
 
 
 def row_problem(data: Any, blocks: np.ndarray) -> RowProblem | None:
-    """That of some blocks of bound data; None where they have another form."""
+    """That of some blocks of bound data; None where they have another form, or are too many."""
     truth = np.full(len(blocks), -1)
     signs, columns = np.ones(len(blocks)), 1
     signed = data.signed_rows
@@ -126,7 +129,9 @@ def row_problem(data: Any, blocks: np.ndarray) -> RowProblem | None:
     else:
         return None
     rows = few_rows(data.blocks.features, blocks)
-    return None if rows is None else RowProblem(rows, truth, signs, columns)
+    if rows is None or (len(blocks) > _MOST and rows.factor() is None):
+        return None
+    return RowProblem(rows, truth, signs, columns)
 
 
 def _of_classes(data: Any) -> bool:
@@ -168,13 +173,14 @@ def _visit(M, squares, by_features, losses, truth, weight, alpha, v, stiffness, 
         change[0] = alpha[i, 0] - new
         alpha[i, 0] = new
     else:
-        base, most, mean, best = f[own], 0.0, 0.0, own
+        base, most, mean, best, terms = f[own], 0.0, 0.0, own, abs(f[own])
         for k in range(size):
+            terms = max(terms, abs(losses[i, k]), abs(f[k]))
             change[k] = losses[i, k] + f[k] - base
             mean += alpha[i, k] * change[k]
             best = k if change[k] > most else best
             most = max(most, change[k])
-        if weight[i] * most - mean <= _NOTHING * weight[i]:
+        if weight[i] * most - mean <= _NOTHING * terms * weight[i]:
             return
         if square > 0.0:
             for k in range(size):

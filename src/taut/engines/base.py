@@ -12,8 +12,17 @@ from taut.compiled.lanes import aligned_copy, aligned_zeros
 from taut.engines.naming import Arrays
 from taut.engines.part import Ascent, Part, Reply
 from taut.engines.turns import KeepGoing
+from taut.errors import InvalidData
 from taut.problem import Problem
 from taut.storage.stored import check, vector
+
+
+def no_start(name: str) -> str:
+    """What to do where a solver cannot begin with what another solve left."""
+    return (
+        f"{name} keeps no dual variables to start from: fit anew with warm_start=False, and with "
+        "checkpoint= to be able to resume that fit"
+    )
 
 
 class DualState(ABC):
@@ -83,9 +92,12 @@ class DualState(ABC):
     def restore(self, arrays: Arrays) -> None:
         """Go on from `arrays`, exactly."""
 
-    @abstractmethod
     def hot_start(self, arrays: Arrays, same_weights: bool) -> None:
-        """Take the dual point of another solve of the same blocks, scaled to these weights."""
+        """Take the dual point of another solve of the same blocks, scaled to these weights.
+
+        For solvers that start hot.
+        """
+        raise InvalidData(f"the start cannot be used: {no_start('this solver')}")
 
 
 class Engine(DualState):

@@ -13,6 +13,13 @@ from taut.compiled.xorshift import below, stepped
 KeepGoing = Callable[[], bool]
 
 _SECONDS_BETWEEN_QUESTIONS = 0.1
+_SECONDS_BETWEEN_REPORTS = 1.0
+
+
+def until_report(keep_going: KeepGoing) -> KeepGoing:
+    """The same question, to which the answer is also no when it is time for a report."""
+    began = time.perf_counter()
+    return lambda: keep_going() and time.perf_counter() - began < _SECONDS_BETWEEN_REPORTS
 
 
 def draw_seed(rng: np.random.Generator) -> np.uint64:

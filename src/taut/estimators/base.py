@@ -18,6 +18,7 @@ from taut.checks import check_flag, check_number
 from taut.console.notices import warn, warn_once
 from taut.console.progress import progress_line
 from taut.data.arrays import Matrix, as_matrix
+from taut.engines.base import no_start
 from taut.errors import InvalidData, InvalidType, NotConverged, UncertainLabels
 from taut.estimators import storage
 from taut.estimators.compression import compressed
@@ -31,7 +32,7 @@ from taut.solving import belonging_of, solve
 from taut.training.checkpoint import Checkpoint
 
 #: What a fit may leave beside its fitted attributes.
-_KEPT = ("_state", "_online", "_end", "_expansion")
+_KEPT = ("_state", "_online", "_end", "_expansion", "_begun_with")
 _NEGLIGIBLE = 1e-8  # relative gap up to which it does not matter that there is none smaller
 _WARNED = (
     Status.MAX_ITER, Status.TIME_LIMIT, Status.MAX_ROUNDS, Status.INTERRUPTED, Status.OUT_OF_MEMORY,
@@ -222,11 +223,14 @@ class StructuralEstimator(Estimator):
         if self.time_limit is not None:
             check_number("time_limit", self.time_limit)
         check_flag("warm_start", self.warm_start)
+        solver = as_solver(self.solver)
+        if self.warm_start and solver is not None and not solver.starts_hot:
+            raise InvalidData(f"warm_start = True: {no_start(solver.name)}")
         checkpoint = self.checkpoint
         if not isinstance(checkpoint, Checkpoint | None):
             checkpoint = Checkpoint(checkpoint)
         return {
-            "solver": as_solver(self.solver),
+            "solver": solver,
             "tol": self.tol,
             "max_iter": self.max_iter,
             "time_limit": self.time_limit,
@@ -263,7 +267,9 @@ class StructuralEstimator(Estimator):
         result = solve(problem, start=start, keep_state=self.warm_start, **options)
         fitted = self._facts(result)
         # Whoever interrupts a fit is told to go on with warm_start=True, and may set it only then.
-        if self.warm_start or result.certificate.status is Status.INTERRUPTED:
+        solver = options["solver"]
+        interrupted = result.certificate.status is Status.INTERRUPTED
+        if self.warm_start or (interrupted and (solver is None or solver.starts_hot)):
             try:
                 fitted["_state"] = result.state
             except InvalidData as error:

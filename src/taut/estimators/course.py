@@ -14,9 +14,14 @@ from taut.console.progress import StepRecord, step_line
 from taut.data.arrays import as_sequences
 from taut.data.labels import as_label_sequences, is_nested
 from taut.errors import InvalidData, InvalidType, NotConverged
+from taut.estimators.beginning import (
+    beginning_of,
+    check_columns_of_rows,
+    columns_of_rows,
+    known_beginning,
+)
 from taut.estimators.forms import KERNEL, form_of
 from taut.estimators.learning_curve import LearningCurve
-from taut.kernels import Kernel, as_kernel
 from taut.problem import Problem
 from taut.result import Record, Status
 from taut.solvers import FunctionalDescent
@@ -24,40 +29,8 @@ from taut.solving import OnlineRun
 from taut.spaces.expansion import KernelPoint
 from taut.spaces.features import Features
 from taut.spaces.kernel import through_kernel
-from taut.storage.digest import Digest
 from taut.structures.abilities import ability
 from taut.structures.base import CompiledStructure, Structure
-
-#: The attribute that remembers with what a model began; no file holds it.
-BEGUN = "_begun"
-_SAME = ": go on with the same, or begin anew with fit"
-
-
-class Begun(NamedTuple):
-    """With what a model began, as it was asked for at the first call."""
-
-    bias: float
-    kernel: Kernel | None
-
-
-def _token(kernel: Kernel) -> bytes:
-    """Tells kernels apart, also those that are functions of the same name."""
-    digest = Digest(code=True)
-    digest.add(kernel)
-    return digest.digest()
-
-
-def _differs(given: Kernel, known: Kernel, before: Begun | None, rows: Any) -> bool:
-    """Whether a kernel is not the one that was resolved at the first call, as far as is known."""
-    if before is not None and before.kernel is not None:
-        # The same words, or the numbers that they stood for.
-        return _token(given) not in (_token(before.kernel), _token(known))
-    if not rows.shape[0]:
-        return type(given) is not type(known)
-    resolved = given.resolved(rows)
-    if repr(resolved) != repr(given):  # words, which stand for numbers of rows that are gone
-        return type(resolved) is not type(known)
-    return _token(given) != _token(known)
 
 
 def check_structure(structure: Any) -> None:
@@ -98,6 +71,32 @@ def _is_matrix(x: Any) -> bool:
     return (x.ndim if hasattr(x, "ndim") else np.ndim(x)) == 2
 
 
+def warn_of_interrupt() -> None:
+    """Say that a model has not seen all that it was given."""
+    warn_once("interrupted: the model is that of the steps so far", NotConverged)
+
+
+class Part(NamedTuple):
+    """Data of a call.
+
+    Attributes
+    ----------
+    structure, X, y, weight
+        As of `taut.Problem`.
+    facts : dict
+        Fitted attributes that are no weights: columns and classes of rows.
+    idle : bool
+        Whether no example has weight.
+    """
+
+    structure: Any
+    facts: dict[str, Any]
+    X: Any
+    y: Any
+    weight: Any
+    idle: bool
+
+
 class _Passing(Problem):
     """Data that are gone through and not looked at again: nothing is to be proved of them."""
 
@@ -115,33 +114,20 @@ class Course:
     ----------
     model : OnlineSVM
         With the attributes of the calls so far.
-    structure, X, y, weight
-        As of `taut.Problem`.
+    part : Part
     solver : FunctionalDescent
     seed : int
     """
 
-    def __init__(
-        self,
-        model: Any,
-        structure: Any,
-        X: Any,
-        y: Any,
-        weight: Any,
-        solver: FunctionalDescent,
-        seed: int,
-    ) -> None:
+    def __init__(self, model: Any, part: Part, solver: FunctionalDescent, seed: int) -> None:
         self.model = model
         self.known = hasattr(model, "last_")
         self.kernel = form_of(model.kernel) is KERNEL
-        if self.known and self.kernel != hasattr(model, "kernel_"):
-            before = model.kernel_ if hasattr(model, "kernel_") else "'linear'"
-            raise InvalidData(
-                f"kernel = {model.kernel!r}, and the model so far has {before}{_SAME}"
-            )
-        self.begun = self._begin()
+        self.begun = known_beginning(model) if self.known else beginning_of(model)
         space = self._space() if self.kernel else None
-        self.problem = _Passing(structure, X, y, 1.0, weight, model._threads(), space=space)
+        self.problem = _Passing(
+            part.structure, part.X, part.y, 1.0, part.weight, model._threads(), space=space
+        )
         calls = model.n_calls_ if self.known else 0
         rng = np.random.default_rng([seed, calls])
         self._run = OnlineRun(self.problem, solver, 1e-3, rng)
@@ -150,35 +136,10 @@ class Course:
         if self.known:
             self._go_on()
 
-    def _begin(self) -> Begun:
-        """What is asked for now, if it is what the model began with."""
-        model, before = self.model, getattr(self.model, BEGUN, None)
-        given = model.kernel, model.gamma, model.degree, model.coef0
-        now = Begun(model._bias, as_kernel(*given) if self.kernel else None)
-        if before is None:
-            return now
-        if now.bias != before.bias:
-            raise InvalidData(
-                f"fit_intercept = {model.fit_intercept} and intercept_scaling = "
-                f"{model.intercept_scaling} make a constant feature of {now.bias:g}, and the model "
-                f"so far has one of {before.bias:g}{_SAME}"
-            )
-        return before
-
     def _space(self) -> Callable[[Features], Features]:
         model = self.model
-        kernel = as_kernel(model.kernel, model.gamma, model.degree, model.coef0)
-        support = None
-        if self.known:
-            given, kernel = kernel, model.kernel_
-            if kernel.of_matrix:
-                raise InvalidData(
-                    "the matrix of a kernel is of the rows of one call: partial_fit needs the rows "
-                    "themselves, give another kernel"
-                )
-            support = model.support_vectors_
-            if _differs(given, kernel, getattr(model, BEGUN, None), support):
-                raise InvalidData(f"kernel = {given!r}, and the model so far has {kernel!r}{_SAME}")
+        kernel = model.kernel_ if self.known else self.begun["begun_kernel_"]
+        support = model.support_vectors_ if self.known else None
         return through_kernel(
             kernel, cache=model.cache, whole=0, n_jobs=model._threads(), support=support
         )
@@ -186,6 +147,7 @@ class Course:
     def _go_on(self) -> None:
         """Have w, its average and the counters of the model."""
         model, data, state = self.model, self.problem.data, self.state
+        check_columns_of_rows(model, data)
         size = self._known_average().size
         wanted = data.n_features - self._in_front
         if model.last_.size != size or wanted != size:
@@ -232,10 +194,7 @@ class Course:
 
         with closing(line):
             result = self._run.go_on([show])
-        interrupted = result.certificate.status is Status.INTERRUPTED
-        if interrupted:
-            warn_once("interrupted: the model is that of the steps so far", NotConverged)
-        return not interrupted
+        return result.certificate.status is not Status.INTERRUPTED
 
     def attributes(self, coef_shape: Any) -> dict[str, Any]:
         """The fitted attributes after the passes so far."""
@@ -245,15 +204,20 @@ class Course:
         form = self._support(last, average) if self.kernel else {"last_": last}
         if not self.kernel:
             form |= self.model._attributes(average, coef_shape)
+        if self.model.structure is not None:
+            form |= columns_of_rows(data)
         curve = self.model.learning_curve_ if self.known else LearningCurve()
-        return form | {
-            BEGUN: self.begun,
-            "n_steps_": state.step,
-            "n_seen_": state.seen,
-            "n_calls_": self.calls,
-            "n_evaluations_": state.evaluations + int(data.evaluations),
-            "learning_curve_": curve.extended(state.steps),
-        }
+        return (
+            form
+            | self.begun
+            | {
+                "n_steps_": state.step,
+                "n_seen_": state.seen,
+                "n_calls_": self.calls,
+                "n_evaluations_": state.evaluations + int(data.evaluations),
+                "learning_curve_": curve.extended(state.steps),
+            }
+        )
 
     def _support(self, last: np.ndarray, average: np.ndarray) -> dict[str, Any]:
         """Of the rows that have coefficients, in the order in which they came."""

@@ -62,9 +62,12 @@ class Checks:
         return len(errors) - 1 - int(np.argmin(errors)) >= self.patience
 
     def fitted(self, model: Any) -> dict[str, Any]:
-        """The attributes of the best model, or of the last one, with all errors in the curve."""
-        last = model._fitted()
-        curve: LearningCurve = last["learning_curve_"]
+        """The attributes of the best model, or of the last one, with all errors in the curve.
+
+        The curve has the steps of this model, and no later ones.
+        """
+        fitted = self._best or model._fitted()
+        curve: LearningCurve = fitted["learning_curve_"]
         for seen, error in self._found:
             curve = curve.validated(seen, error)
-        return (self._best or last) | {"learning_curve_": curve}
+        return fitted | {"learning_curve_": curve}

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import field
+from numbers import Integral
+from threading import Event
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +15,10 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
+from taut.binding import bind
 from taut.checks import check_flag, check_number
+from taut.console.interrupts import catch_interrupt
+from taut.console.notices import warn
 from taut.data.arrays import as_matrix
 from taut.data.labels import (
     as_labels,
@@ -27,7 +33,13 @@ from taut.data.targets import number_labels
 from taut.data.weights import as_weights, check_sample_weight
 from taut.errors import InvalidData
 from taut.estimators.base import columns_of, estimator
-from taut.estimators.course import BEGUN, Course, check_structure, in_form
+from taut.estimators.beginning import (
+    STRUCTURE,
+    check_beginning,
+    check_columns_of_rows,
+    check_structure_known,
+)
+from taut.estimators.course import Course, Part, check_structure, in_form, warn_of_interrupt
 from taut.estimators.early_stopping import Checks, check_validation
 from taut.estimators.forms import LINEAR, form_of
 from taut.estimators.linear import RowScores
@@ -60,13 +72,14 @@ class OnlineSVM(ClassifierMixin, RowScores):
     subset : int or float, default=50
         Examples of a step, or their share of the data.
     schedule, rate, factor, order, precision, bounds, averaging
-        As of `taut.solvers.FunctionalDescent`.
+        As of `taut.solvers.FunctionalDescent`; with `averaging` the model is always the average.
     budget : int, optional
         Support rows that the model may have, with a kernel.
     overflow : {{"merge", "remove"}}, default="merge"
         What happens to support rows beyond the budget.
     C : float, optional
         A reference: `primal_` is then the objective of `BinarySVM` or `MulticlassSVM` with this C.
+        For data in memory.
     early_stopping : bool, default=False
         Stop `fit` when the score on validation data has not risen for `n_iter_no_change` passes,
         and keep the best model.
@@ -76,6 +89,7 @@ class OnlineSVM(ClassifierMixin, RowScores):
     fit_intercept, intercept_scaling
         As of `BinarySVM`.
     class_weight : dict or "balanced", optional
+        "balanced" is for `fit` with data in memory.
     n_jobs, random_state, verbose
         As of `BinarySVM`.
 
@@ -87,12 +101,14 @@ class OnlineSVM(ClassifierMixin, RowScores):
     support_, support_vectors_, dual_coef_, kernel_
         With a kernel; `support_` counts rows in the order in which they came.
     learning_curve_ : LearningCurve
-        What each step found: examples seen, the share with a loss, |u|^2, the gap of its problem,
-        evaluations of the kernel, support rows; and errors on validation data.
+        What each step of the model found: examples seen, the share with a loss, |u|^2, the gap of
+        its problem, evaluations of the kernel, support rows; and errors on validation data, also
+        after passes that `early_stopping` undid.
     n_seen_ : int
         Examples in all steps.
     primal_ : float
-        The objective at the reference C, after `fit` with one.
+        The objective at the reference C, after `fit` with one; with `early_stopping` that of the
+        rows which were not held out. `partial_fit` leaves none.
 
     Examples
     --------
@@ -137,6 +153,7 @@ class OnlineSVM(ClassifierMixin, RowScores):
 
     def _check(self) -> None:
         self._solver(None)
+        check_number("verbose", self.verbose)
         if not is_count(self.n_iter_no_change):
             raise InvalidData(
                 f"n_iter_no_change = {self.n_iter_no_change!r}: give a whole number from 1 on"
@@ -177,16 +194,20 @@ class OnlineSVM(ClassifierMixin, RowScores):
             return self._take(model._fit_source(X, validation))
         if self.early_stopping and validation is None:
             X, y, sample_weight, validation = self._split(X, y, sample_weight)
-        course, facts = model._course(X, y, sample_weight, None)
-        checks = self._checks(validation, facts)
-        for _ in range(self.epochs):
-            whole = course.go()
-            model = self._with(course.attributes(model._shape_of(facts)) | facts)
-            if checks.stop(model) or not whole:
-                break
-        fitted = checks.fitted(model)
-        if self.C is not None:
-            fitted["primal_"] = self._with(fitted)._primal(course.problem)
+        part = model._part(X, y, sample_weight)
+        checks = self._checks(validation, part.facts)
+        with catch_interrupt() as interrupted:
+            course = model._course(part, None)
+            for _ in range(self.epochs):
+                course.go()
+                model = self._with(course.attributes(model._shape_of(part.facts)) | part.facts)
+                if checks.stop(model) or interrupted.is_set():
+                    break
+            fitted = checks.fitted(model)
+            if self.C is not None:
+                fitted["primal_"] = self._with(fitted)._primal(course.problem)
+        if interrupted.is_set():
+            warn_of_interrupt()
         return self._take(fitted)
 
     def partial_fit(
@@ -194,7 +215,8 @@ class OnlineSVM(ClassifierMixin, RowScores):
     ) -> Self:
         """Go on learning, by one pass over more data, which need not be kept.
 
-        A model that was saved and loaded goes on as if it had not been.
+        A model that was saved and loaded goes on as if it had not been, if `random_state` is an
+        integer.
 
         Parameters
         ----------
@@ -204,15 +226,12 @@ class OnlineSVM(ClassifierMixin, RowScores):
             All labels that may ever occur, at the first call; by default those of its `y`.
         """
         self._check()
-        if self.schedule == "linear":
-            raise InvalidData(
-                "schedule = 'linear' divides by the number of examples n, which parts do not tell: "
-                "give schedule='power', rate=1.0 and factor=1/n, such as factor=1e-5"
-            )
-        known = hasattr(self, "n_seen_")
-        model = self._with(self._fitted() if known else {})
+        self._refuse_of_parts(None)
+        model = self._with(self._fitted())
+        if hasattr(self, "n_seen_"):
+            check_beginning(model)
         if classes is not None and self.structure is None:
-            given = class_index(as_labels(classes, len(classes)))[0]
+            given = class_index(classes, "classes")[0]
             before = getattr(model, "classes_", given)
             if set(given.tolist()) != set(before.tolist()):
                 raise InvalidData(
@@ -220,25 +239,50 @@ class OnlineSVM(ClassifierMixin, RowScores):
                     "all labels at the first call, or begin anew with fit"
                 )
             model.classes_ = before
-        if known and sample_weight is not None and not np.any(sample_weight):
-            self._check_idle(model, X, y, sample_weight)
-            return self
-        return self._take(model._passed(X, y, sample_weight, None)[0])
+        fitted, whole = model._passed(X, y, sample_weight, None)
+        if not whole:
+            warn_of_interrupt()
+        return self._take(fitted)
 
-    def _check_idle(self, model: Self, X: Any, y: Any, sample_weight: Any) -> None:
-        """Refuse a part that could not be learned from, though nothing of it has weight."""
-        n = len(np.ravel(sample_weight)) if self.structure is not None else as_matrix(X).shape[0]
-        as_weights(sample_weight, n)
-        if self.structure is None:
-            model._rows(X, y, None)
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the fitted model to one file, as of `BinarySVM`; read it with `taut.load`.
+
+        Parameters
+        ----------
+        path : str or path
+            An existing file is replaced as a whole.
+        """
+        super().save(path)
+        if not isinstance(self.random_state, Integral | None):
+            warn(
+                f"random_state = {self.random_state!r} is no part of the file, and the loaded "
+                "model has None: partial_fit goes on by other subsets there; give an integer",
+                RuntimeWarning,
+            )
+
+    def _refuse_of_parts(self, n_total: int | None) -> None:
+        """Refuse settings that need to know more of the data than a part of them."""
+        if self.schedule == "linear" and n_total is None:
+            raise InvalidData(
+                "schedule = 'linear' divides by the number of examples n, which parts do not tell: "
+                "give schedule='power', rate=1.0 and factor=1/n, such as factor=1e-5"
+            )
+        if isinstance(self.class_weight, str):
+            raise InvalidData(
+                f"class_weight = {self.class_weight!r} is of all rows, and these come part by "
+                "part: give a dict of factors by class"
+            )
 
     def _passed(
         self, X: Any, y: Any, sample_weight: Any, n_total: int | None
     ) -> tuple[dict[str, Any], bool]:
         """The fitted attributes after a pass over these data, and whether it came to its end."""
-        course, facts = self._course(X, y, sample_weight, n_total)
+        part = self._part(X, y, sample_weight)
+        if part.idle:
+            return self._fitted() | part.facts, True
+        course = self._course(part, n_total)
         whole = course.go()
-        return course.attributes(self._shape_of(facts)) | facts, whole
+        return course.attributes(self._shape_of(part.facts)) | part.facts, whole
 
     def _fit_source(self, source: Source, validation: Any) -> dict[str, Any]:
         """The same after `epochs` passes over the parts of a source."""
@@ -252,27 +296,49 @@ class OnlineSVM(ClassifierMixin, RowScores):
                 f"epochs = {self.epochs}, and these data {again}: give epochs=1, or all of them in "
                 "memory"
             )
-        model = self
         if self.early_stopping and validation is None:
             raise InvalidData("early_stopping on a source needs validation=(X, y)")
+        if self.C is not None:
+            raise InvalidData(
+                f"C = {self.C} asks for an objective over all data, and these come part by part: "
+                "leave it out, or give them in memory"
+            )
+        self._refuse_of_parts(source.n_blocks)
+        model = self
         model.classes_ = class_index(source.classes)[0]
-        checks = self._checks(validation, {"classes_": model.classes_})
-        whole = True
-        for _ in range(self.epochs):
+        columns = {} if source.n_features is None else {"n_features_in_": source.n_features}
+        checks = self._checks(validation, {"classes_": model.classes_} | columns)
+        with catch_interrupt() as interrupted:
+            for _ in range(self.epochs):
+                model = model._read(source, interrupted)
+                if checks.stop(model) or interrupted.is_set():
+                    break
+            fitted = checks.fitted(model)
+        if interrupted.is_set():
+            warn_of_interrupt()
+        return fitted
+
+    def _read(self, source: Source, interrupted: Event) -> Self:
+        """The model after the parts of a source, or after those that came before an interrupt."""
+        model = self
+        try:
             with closing(source.chunks()) as chunks:
                 for chunk in chunks:
                     if chunk.offsets is not None:
                         raise InvalidData("the source holds sequences, and OnlineSVM takes rows")
-                    labels, weight = source.labels(chunk), chunk.sample_weight
-                    if weight is not None and not np.any(weight) and hasattr(model, "n_seen_"):
-                        continue
-                    fitted, whole = model._passed(chunk.X, labels, weight, source.n_blocks)
-                    model = self._with(fitted)
-                    if not whole:
+                    if not interrupted.is_set():
+                        labels, weight = source.labels(chunk), chunk.sample_weight
+                        fitted, _whole = model._passed(chunk.X, labels, weight, source.n_blocks)
+                        model = self._with(fitted)
+                    if interrupted.is_set():
                         break
-            if checks.stop(model) or not whole:
-                break
-        return checks.fitted(model)
+        except KeyboardInterrupt:  # a second one, such as while a source lets wait
+            interrupted.set()
+        if not hasattr(model, "n_seen_"):
+            if interrupted.is_set():
+                raise KeyboardInterrupt
+            raise InvalidData("all examples of the source have weight 0: there is nothing to learn")
+        return model
 
     def _checks(self, validation: Any, facts: dict[str, Any]) -> Checks:
         """What looks at validation data after each pass; refuses those that it could not score."""
@@ -284,6 +350,10 @@ class OnlineSVM(ClassifierMixin, RowScores):
         if any(value is not None for value in given):
             raise InvalidData("a source has targets and weights of its own: leave out yours")
 
+    def __sklearn_is_fitted__(self) -> bool:
+        # A first part without weight leaves the columns and the classes alone.
+        return hasattr(self, "n_seen_")
+
     def _with(self, fitted: dict[str, Any]) -> Self:
         """A model with these attributes: a call that fails leaves this one as it was."""
         model = type(self)(**self.get_params(deep=False))
@@ -292,7 +362,7 @@ class OnlineSVM(ClassifierMixin, RowScores):
 
     def _fitted(self) -> dict[str, Any]:
         own = vars(self).items()
-        return {name: value for name, value in own if name.endswith("_") or name == BEGUN}
+        return {name: value for name, value in own if name.endswith("_") or name == STRUCTURE}
 
     def _split(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any, Any]:
         """Rows to learn from, and rows to validate on."""
@@ -315,24 +385,25 @@ class OnlineSVM(ClassifierMixin, RowScores):
         others = _safe_indexing(X, np.flatnonzero(held)), as_labels(y, len(codes))[held]
         return X, y, np.where(held, 0.0, weight), others
 
-    def _course(
-        self, X: Any, y: Any, sample_weight: Any, n_total: int | None
-    ) -> tuple[Course, dict[str, Any]]:
-        """Passes over some data from where this model stands, and what of it is no weight."""
+    def _part(self, X: Any, y: Any, sample_weight: Any) -> Part:
+        """Data to learn from, checked as far as their form goes."""
         self._need(y)
-        facts: dict[str, Any] = {}
-        if self.structure is not None:
-            structure, weight = self.structure, sample_weight
-            X, targets = in_form(structure, X, y)
-        else:
-            structure, facts, X, targets, weight = self._rows(X, y, sample_weight)
-        solver = self._solver(n_total)
-        return Course(self, structure, X, targets, weight, solver, self._seed()), facts
+        if self.structure is None:
+            return self._rows(X, y, sample_weight)
+        X, y = in_form(self.structure, X, y)
+        idle = sample_weight is not None and not np.any(sample_weight)
+        if idle:
+            known = hasattr(self, "n_seen_")
+            data = self._bound(X, y)[0] if known else bind(self.structure, X, y)
+            as_weights(sample_weight, data.n_blocks, unit="example")
+        return Part(self.structure, {}, X, y, sample_weight, idle)
 
-    def _rows(
-        self, X: Any, y: Any, sample_weight: Any
-    ) -> tuple[Any, dict[str, Any], Any, np.ndarray, np.ndarray]:
-        """The structure of classes of rows, what is known of the columns, and checked data."""
+    def _course(self, part: Part, n_total: int | None) -> Course:
+        """Passes over some data from where this model stands."""
+        return Course(self, part, self._solver(n_total), self._seed())
+
+    def _rows(self, X: Any, y: Any, sample_weight: Any) -> Part:
+        """Rows with classes, checked, and what is known of their columns."""
         matrix = as_matrix(X)
         if hasattr(self, "n_features_in_"):
             self._check_columns(X, matrix)
@@ -350,12 +421,14 @@ class OnlineSVM(ClassifierMixin, RowScores):
             classes, codes = class_index(labels)
         else:
             codes = number_labels(labels, classes)
-        weight = check_sample_weight(sample_weight, len(codes), unit="row of X")
+        given = 1.0 if sample_weight is None else sample_weight
+        weight = as_weights(given, len(codes))
         weight = weight * class_weights(self.class_weight, classes, codes, weight)[codes]
-        facts = columns | {"classes_": classes}
+        facts, idle = columns | {"classes_": classes}, not weight.any()
         if len(classes) == 2:
-            return Scalar(self._bias), facts, matrix, 2.0 * codes - 1.0, weight
-        return Multiclass(len(classes), bias=self._bias), facts, matrix, codes, weight
+            return Part(Scalar(self._bias), facts, matrix, 2.0 * codes - 1.0, weight, idle)
+        structure = Multiclass(len(classes), bias=self._bias)
+        return Part(structure, facts, matrix, codes, weight, idle)
 
     def _shape_of(self, facts: dict[str, Any]) -> tuple[int, int] | None:
         if self.structure is not None:
@@ -387,6 +460,8 @@ class OnlineSVM(ClassifierMixin, RowScores):
     def decision_function(self, X: Any) -> np.ndarray:
         """Signed scores, positive for `classes_[1]`, of two classes; else a score for each."""
         self._need_rows("decision_function")
+        check_is_fitted(self)
+        check_structure_known(self)
         scores = self._scores(X)
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
@@ -416,8 +491,10 @@ class OnlineSVM(ClassifierMixin, RowScores):
     def _bound(self, X: Any, y: Any = None) -> tuple[Any, np.ndarray]:
         """New data bound to the structure, and the weights to predict them with."""
         check_structure(self.structure)
+        check_structure_known(self)
         X, y = in_form(self.structure, X, y)
         data, w = self._form.bound(self, self.structure, X, y)
+        check_columns_of_rows(self, data)
         fits = len(w) == data.n_features
         if fits and hasattr(self, "dual_coef_"):
             fits = data.blocks.features.columns == len(self.dual_coef_)

@@ -201,10 +201,14 @@ FITTED: dict[str, dict[str, Form]] = {
         "coef_": Weights(("scores", "features")),
         "intercept_": Weights(("scores",)),
         "classes_": Labels(("classes",)),
+        "begun_bias_": Value(Real, 0.0),
     },
 }
 #: Of an `OnlineSVM` with a structure of the user's.
-_ONLINE_STRUCTURED: dict[str, Form] = {"coef_": Weights(("joint features",))}
+_ONLINE_STRUCTURED: dict[str, Form] = {
+    "coef_": Weights(("joint features",)),
+    "begun_structure_": Value(str),
+}
 #: Where an online model stands, in place of what a training that ended leaves.
 _COURSE: dict[str, Form] = {
     "last_": Weights(("last",)),
@@ -262,8 +266,11 @@ def _check_fitted(name: str, fitted: dict[str, Any]) -> None:
     forms, optional = _TRAINED | FITTED[name], _OPTIONAL
     if name == "OnlineSVM":
         forms = (FITTED[name] if "classes_" in fitted else _ONLINE_STRUCTURED) | _COURSE
+        optional = _OPTIONAL | _COLUMNS
     if "kernel_" in fitted:
         forms, optional = _through_kernel(forms), optional | _WITH_KERNEL
+        if name == "OnlineSVM":
+            forms["begun_kernel_"] = Value(Kernel)
         _check_support(fitted)
     missing = sorted(forms.keys() - fitted.keys())
     require(not missing, f"{missing} are missing")

@@ -36,6 +36,7 @@ from taut.data.source import Source
 from taut.errors import InvalidData
 from taut.problem import Belonging, Problem
 from taut.result import (
+    GO_ON,
     OVER_RETURNED,
     Certificate,
     History,
@@ -331,6 +332,7 @@ class _Alternation:
             changed=self.rounds.records[-1].changed,
             rounding=relative(primal, primal, self.certificate.rounding),
             advice=self.advice,
+            again=GO_ON,
         )
         over = OVER_RETURNED if self.certificate.of.endswith(OVER_RETURNED) else ""
         doubt = f" {self.certificate.doubt}" if over else ""

@@ -75,6 +75,8 @@ class DescentState(SubsetState):
         #: Values that earlier runs or calls computed; negative where the problem had some before.
         self.evaluations = -int(problem.data.evaluations)
         self.steps: list[DescentStep] = []
+        #: The largest loss of each example, where residual margins are bounded by it.
+        self.most: np.ndarray | None = None
         #: What keeps support rows within a budget.
         self.limit: SupportBudget | None = None
 
@@ -129,7 +131,8 @@ class DescentState(SubsetState):
 
     def restore(self, arrays):
         """Go on exactly where `arrays` were taken."""
-        check(arrays, {"steps": Stored("f8", (None, len(DescentStep._fields)))})
+        # lambda may be infinite.
+        check(arrays, {"steps": Stored("f8", (None, len(DescentStep._fields)), infinite=True)})
         computed = self.problem.data.evaluations
         super().restore(arrays)
         require(self.step >= len(arrays["steps"]), "steps are miscounted")

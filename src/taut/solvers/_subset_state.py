@@ -8,7 +8,6 @@ import numpy as np
 
 from taut.compiled.lanes import aligned_copy, aligned_zeros
 from taut.engines.base import DualState
-from taut.errors import InvalidData
 from taut.problem import Problem
 from taut.storage.stored import Stored, check
 
@@ -110,10 +109,3 @@ class SubsetState(DualState):
             self.average = aligned_copy(arrays["average"])
         for name, count in zip(self.counts, arrays["counts"].tolist(), strict=True):
             setattr(self, name, count)
-
-    def hot_start(self, arrays, same_weights):
-        """Steps of another run are no dual point."""
-        raise InvalidData(
-            "solvers that step by subsets keep no dual variables to start from: use "
-            "warm_start=False, or partial_fit of OnlineSVM to go on"
-        )

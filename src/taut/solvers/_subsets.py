@@ -6,7 +6,6 @@ there are.
 
 from __future__ import annotations
 
-import time
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -16,13 +15,11 @@ import numpy as np
 
 from taut.checks import check_choice
 from taut.compiled.lanes import aligned_zeros
-from taut.engines.turns import KeepGoing, draw_seed
+from taut.engines.turns import KeepGoing, draw_seed, until_report
 from taut.errors import InvalidData
 from taut.problem import Problem
 from taut.solvers._subset_state import SubsetState
 from taut.solvers.base import PassReport, Solver
-
-_SECONDS = 1.0  # of steps without a report
 
 State = TypeVar("State", bound=SubsetState)
 
@@ -31,6 +28,7 @@ class Subsets(Solver[State], Generic[State]):
     """What solvers share that step by subsets."""
 
     takes: ClassVar[tuple[str, ...]] = ("whole", "rows")
+    starts_hot: ClassVar[bool] = False
 
     #: How many examples, or their share of all.
     subset: int | float = 50
@@ -65,14 +63,14 @@ class Subsets(Solver[State], Generic[State]):
         weighted = np.flatnonzero(problem.block_weight > 0.0)
         if state.done == 0:
             state.seed = int(draw_seed(state.rng))
-        began = time.perf_counter()
+        in_time = until_report(keep_going)
         hinges, calls = 0.0, 0
         for chosen in self._chosen(problem, state, weighted):
             state.step += 1
             state.seen += len(chosen)
             hinges += self.step(problem, state, chosen, len(weighted), keep_going)
             calls += len(chosen)
-            if not keep_going() or time.perf_counter() - began > _SECONDS:
+            if not in_time():
                 break
         over = state.done >= len(weighted)
         if over:
@@ -101,6 +99,10 @@ class Subsets(Solver[State], Generic[State]):
     ) -> PassReport:
         """What a pass came to, or a part of one; `primal` is what its hinges tell."""
 
+    def violations(self, problem: Problem, state: State) -> np.ndarray:
+        """The largest violation of each example at w, by which "residual" draws."""
+        return problem.data.hinges(state.w, problem.n_jobs)
+
     def _chosen(self, problem: Problem, state: State, weighted: np.ndarray) -> Iterator[np.ndarray]:
         """The subsets of this pass that are still to come."""
         n, k = len(weighted), size_of(self.subset, len(weighted))
@@ -115,8 +117,8 @@ class Subsets(Solver[State], Generic[State]):
             elif self.order == "uniform":
                 chosen = rng.choice(weighted, size, replace=False)
             else:
-                hinges = problem.data.hinges(state.w, problem.n_jobs)[weighted]
-                chosen = weighted[drawn_by(hinges, size, rng)]
+                odds = self.violations(problem, state)[weighted]
+                chosen = weighted[drawn_by(odds, size, rng)]
             state.done += size
             yield np.sort(chosen)
 

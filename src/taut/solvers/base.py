@@ -138,6 +138,8 @@ class Solver(ABC, Generic[State]):
     recentring : float or "auto"
         Strength of the moving centre (`taut.engines.centre`) that this solver wants from the loop;
         0 for solvers that do not ascend the dual by blocks.
+    starts_hot : bool
+        Whether it can begin with what another solve left, and leaves what others can begin with.
     can_be_fed : bool
         Whether it goes on with data that come in later and are gone afterwards, as of
         `partial_fit`.
@@ -146,6 +148,7 @@ class Solver(ABC, Generic[State]):
     """
 
     name: ClassVar[str]
+    starts_hot: ClassVar[bool] = True
     can_be_fed: ClassVar[bool] = False
     takes: ClassVar[tuple[str, ...]] = ("whole", "chunks")
     recentring: float | str = 0.0

@@ -21,6 +21,7 @@ from taut.solvers._subsets import Subsets, is_count
 from taut.solvers.base import Candidate, PassEvent, PassReport
 from taut.solvers.dual_coordinate import DualCoordinate
 from taut.spaces.support_budget import SupportBudget
+from taut.storage.stored import LARGEST
 
 _SWEEPS = 300  # over a subset, at most: a step that is less exact says so
 
@@ -55,11 +56,13 @@ class FunctionalDescent(Subsets[DescentState]):
 
     There is no constant C to search for, and no convergence to the minimum of an objective: with
     constant lambda_t w goes on moving. It converges if the sum of lambda_t^(-1/2) is finite, as for
-    t^a with a > 2. Each step has |u|^2 <= (mean of max rho) / lambda_t + its duality gap.
+    t^a with a > 2. A lambda_t beyond the largest numbers, as of long runs of "geometric", makes a
+    step of 0. Each step has |u|^2 <= (mean of max rho) / lambda_t + its duality gap.
 
     Cost per step: the problem of k blocks, and with a kernel a row of its matrix for each example
     that moves.
-    Memory: w, and a line about each step; nothing per block.
+    Memory: w, a line about each step, and during a step the matrix of k x k inner products, for at
+    most 4096 rows, unless rows are dense and k > 4 times as long; nothing per block.
     Certificate: none. The primal is that of the problem's C, a reference that steps do not know;
     the lower bound is 0. Each step's own problem is solved to a certified gap (`DescentStep`).
 
@@ -76,13 +79,14 @@ class FunctionalDescent(Subsets[DescentState]):
     order : {"permuted", "window", "uniform", "residual"}, default="permuted"
         All examples in random order, a subset after the other; in the order in which they are;
         each subset drawn anew, without replacement; or with odds proportional to the largest
-        residual margins, which looks at all examples in each step.
+        residual margins, bounded as `bounds` says, which looks at all examples in each step.
     precision : float, default=0.01
         Relative gap to which the problem of a step is solved.
     bounds : {"auto", "above", "both", "none"}, default="auto"
         How residual margins are bounded: from above where labels are listed, else not at all.
     averaging : bool, default=True
-        Whether the average of w is looked at as well, and comes out if it is better.
+        Whether the average of w is looked at as well. `solve`, and an estimator with a C, then
+        return the better of the two by the primal at C; `OnlineSVM` always the average.
     budget : int, optional
         Support rows that w and its average may have together, with a kernel.
     overflow : {"merge", "remove"}, default="merge"
@@ -180,7 +184,7 @@ class FunctionalDescent(Subsets[DescentState]):
             )
 
     def rate_of(self, t: int, k: int, n: int) -> float:
-        """lambda_t."""
+        """lambda_t; infinite beyond the largest numbers, for a step of 0."""
         if callable(self.schedule):
             value = self.schedule(t)
             try:
@@ -192,9 +196,9 @@ class FunctionalDescent(Subsets[DescentState]):
         else:
             value = _SCHEDULES[self.schedule](t, k, self.n_total or n, self.rate)
         value *= self.factor
-        if not 0.0 < value < math.inf:
+        if not value > 0.0:
             raise InvalidData(
-                f"the schedule gives lambda = {value} for step {t}: it must be positive and finite"
+                f"the schedule gives lambda = {value} for step {t}: it must be positive"
             )
         return value
 
@@ -227,6 +231,16 @@ class FunctionalDescent(Subsets[DescentState]):
         candidate = None if average is None else Candidate(average)
         return PassReport(max(primal, 0.0), 0.0, calls, event, candidate)
 
+    def violations(self, problem: Problem, state: DescentState) -> np.ndarray:
+        """The largest residual margin of each example, bounded as those of steps are."""
+        hinges = super().violations(problem, state)
+        data: Any = problem.data
+        if self.bounds == "none" or not data.bounds_residuals:
+            return hinges
+        if state.most is None:
+            state.most = margins_at(data, state.w, np.arange(data.n_blocks))[1]
+        return np.minimum(hinges, state.most)
+
     def step(
         self,
         problem: Problem,
@@ -241,10 +255,13 @@ class FunctionalDescent(Subsets[DescentState]):
         data: Any = problem.data
         # Where all labels of a row are at hand, its problem needs no more than inner products.
         rows = row_problem(data, chosen) if self.inner is None and data.bounds_residuals else None
-        if rows is not None:
-            found = self._by_rows(rows, problem, state, chosen, given / (rate * k), keep_going)
-        else:
-            found = self._by_sweeps(problem, state, chosen, given / (rate * k), keep_going)
+        # Weights too large to compute with are refused by what they come to.
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            weight = given / (rate * k)
+            if rows is not None:
+                found = self._by_rows(rows, problem, state, chosen, weight, keep_going)
+            else:
+                found = self._by_sweeps(problem, state, chosen, weight, keep_going)
         if state.limit is not None:
             state.limit.shrink(*state.points)
         total = float(given.sum())
@@ -273,6 +290,7 @@ class FunctionalDescent(Subsets[DescentState]):
         if self.bounds != "none":
             losses = np.clip(losses, _LEAST.get(self.bounds, -math.inf), most[:, None])
         solution = rows.solve(losses, weight, self.precision, draw_seed(state.rng), keep_going)
+        _check_step(state.step, solution.square, solution.gap)
         state.add(rows.rows, solution.coefficients, 2.0 / (state.step + 1.0))
         residuals = np.maximum(losses.max(axis=1), 0.0)
         return _Found(hinges, residuals, solution.square, solution.gap)
@@ -306,14 +324,28 @@ class FunctionalDescent(Subsets[DescentState]):
             dual = part.loss_sum - quadratic.dot(step, begin) - 0.5 * square
             if reply.gap > 2.0 * self.precision * max(dual, 0.0) and not last:
                 continue
+            # What visits added to `local` has drifted by now, and bounds are those of one point.
             U[:] = 0.0
             losses = part.sum_up(U)
+            data.settle(U)
+            local[:] = begin + U
+            square = quadratic.dot(U, U)
             dual = losses - quadratic.dot(U, begin) - 0.5 * square
             primal = 0.5 * square + float(weight @ np.maximum(data.hinges(local), 0.0))
             if primal - dual <= self.precision * max(dual, 0.0) or last:
                 break
+        _check_step(state.step, square, primal - dual)
         state.absorb(data, U, 2.0 / (state.step + 1.0))
         return _Found(hinges, residuals, square, max(primal - dual, 0.0))
+
+
+def _check_step(t: int, square: float, gap: float) -> None:
+    """Refuse a step that left the numbers, before it is taken."""
+    if not (math.isfinite(square) and math.isfinite(gap) and square <= LARGEST):
+        raise InvalidData(
+            f"step {t} has |u|^2 = {square:g} and a gap of {gap:g}: numbers became too large to "
+            "compute with; give a larger lambda (schedule, factor), or scale the features"
+        )
 
 
 def _geometric(t: int, k: int, n: int, rate: float) -> float:

@@ -25,7 +25,10 @@ class FewRows(ABC):
         """Their inner products with each other, in float64."""
 
     def factor(self) -> np.ndarray | None:
-        """A matrix with these inner products of its rows, if it has fewer columns than rows."""
+        """A matrix with these inner products of its rows, if it has few columns.
+
+        The potentials of a row are then sooner computed than those of all rows brought up to date.
+        """
         return None
 
     @abstractmethod
@@ -61,7 +64,7 @@ class _Linear(FewRows):
 
     def factor(self):
         """The rows, and their constant feature."""
-        if sp.issparse(self._rows) or self._rows.shape[1] >= len(self._rows):
+        if sp.issparse(self._rows) or 4 * (self._rows.shape[1] + 1) >= len(self._rows):
             return None
         constant = np.full((len(self._rows), 1), self._features.bias)
         return np.hstack([self._rows, constant])

@@ -32,7 +32,7 @@ Callback = Callable[[Record], object]
 
 _log = logging.getLogger("taut")
 DIGEST, WEIGHTS = "data_digest", "weight_digest"  # among the arrays of a result's state
-NO_DUAL = "steps"  # there too, where a solver keeps no dual variables
+COLD = "cold"  # there too, where nobody can start from them
 
 _LIMITS = (Status.MAX_ITER, Status.TIME_LIMIT)  # that would not have been met without rounding
 
@@ -105,7 +105,7 @@ class Run:
         """Begin at the dual point of another solve; under the same weights also at its best w."""
         require("best_w" in start, "best_w is missing")
         check_vectors(self.problem.data, start)
-        if NO_DUAL in start and NO_DUAL not in self.state.arrays():
+        if COLD in start and self.solver.starts_hot:
             raise InvalidData(
                 "the start is of a solver that keeps no dual variables: start from a solve with "
                 "dual_coordinate, or from nothing (warm_start=False)"
@@ -437,7 +437,11 @@ class Run:
         own = getattr(self.solver, "advice", "")
         if own and status in (Status.SETTLED, *_LIMITS):
             meaning = nothing_proved(certificate.primal, certificate.dual)
-            message = f"Stopped after {self.iteration} passes: {own}.{meaning}"
+            after = f"after {self.iteration} {'pass' if self.iteration == 1 else 'passes'}"
+            if status is Status.TIME_LIMIT:
+                after = f"by time_limit {after} and {self.seconds:.1f} s"
+                own = f"raise time_limit; {own}"
+            message = f"Stopped {after}: {own}.{meaning}"
             certificate, what_to_do = replace(certificate, message=message), own
         assert self.best_w is not None
         return Result(
@@ -459,6 +463,7 @@ class Run:
             **self.state.arrays(),
             **{name: np.frombuffer(digest, np.uint8) for name, digest in digests.items()},
             "best_w": self.best_w,
+            **({} if self.solver.starts_hot else {COLD: np.ones(1)}),
         }
 
     def snapshot(self) -> tuple[Arrays, dict[str, Any]]:

@@ -6,7 +6,8 @@ import logging
 from typing import Any
 
 from taut.compiled.jit import compile_seconds
-from taut.result import OVER_RETURNED, Certificate, Status, meaning_of, peak_memory, relative
+from taut.engines.base import no_start
+from taut.result import GO_ON, OVER_RETURNED, Certificate, Status, meaning_of, peak_memory, relative
 from taut.structures.abilities import ability
 from taut.training.advice import advice
 
@@ -25,6 +26,7 @@ def certificate_of(run: Any, status: Status) -> tuple[Certificate, str]:
     message = status.value.format(
         relative_gap=relative(primal, dual, run.rounding), tol=run.tol, passes=run.iteration,
         seconds=run.seconds, rounding=run.relative_rounding, advice=what_to_do,
+        again=GO_ON if run.solver.starts_hot else no_start(run.solver.name),
     )  # fmt: skip
     message += meaning_of(primal, dual, of, doubt)
     _log.info("%s primal %.6g, dual %.6g", message, primal, dual)

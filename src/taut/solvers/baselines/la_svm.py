@@ -2,36 +2,38 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from taut.binding import CompiledData, Data
-from taut.checks import check_flag
+from taut.checks import check_flag, check_number
 from taut.compiled.jit import helper, kernel
 from taut.compiled.xorshift import below, scrambled, stepped
 from taut.duals import BlockDual, EnumeratedDual
 from taut.engines.naming import Arrays
 from taut.engines.part import Reply
 from taut.engines.serial import Serial
-from taut.engines.turns import KeepGoing, draw_seed
+from taut.engines.turns import KeepGoing, draw_seed, until_report
 from taut.errors import InvalidData
 from taut.problem import Problem
 from taut.solvers._block_ascent import BlockAscent
+from taut.solvers._subsets import is_count
 from taut.solvers.base import PassEvent, PassReport
 from taut.storage.stored import Stored, check, require
 
-_SECONDS = 1.0  # of steps without a report
-_TURN = 256  # picks between two questions whether to go on
+_DRAWN = 12_800  # rows that are drawn between two questions whether to go on
+_MOVED = 1_000_000  # potentials that steps of a finishing change between two such questions
+_FINISHING = 50  # steps of a finishing for each row, at most
+_ROUNDING = 8.0 * np.finfo(np.float64).eps  # of the largest terms of violations
 _AHEAD = 8  # picks whose rows are computed together
 
-#: What a pass goes through again and again.
-_PICK, _PROCESS, _REPROCESS = range(3)
+#: What a pass goes through again and again, and in the end.
+_PICK, _PROCESS, _REPROCESS, _FINISH = range(4)
 #: Places in the array of counters: picks of this pass that are done, what comes next, the row that
-#: was picked or is wanted, how many rows are in the set, and picks so far.
-_DONE, _NEXT, _ROW, _SIZE, _SEEN = range(5)
+#: was picked or is wanted, how many rows are in the set, picks so far, and steps of this finishing.
+_DONE, _NEXT, _ROW, _SIZE, _SEEN, _STEPS = range(6)
 
 
 @helper
@@ -41,13 +43,19 @@ def _violation(f, sign, loss, i):
 
 @helper
 def _step(gram, slots, f, alpha, sign, loss, norm, weight, i):
-    """The best step of one dual variable, and what it does to the potentials of all rows."""
+    """The best step of one dual variable, and what it does to the potentials of all rows.
+
+    Returns whether it moved.
+    """
     step = _violation(f, sign, loss, i) / norm[i]
     step = max(min(step, weight[i] - alpha[i]), -alpha[i])
+    if alpha[i] + step == alpha[i]:
+        return False
     alpha[i] += step
     amount, row = sign[i] * step, gram[slots[i]]
     for u in range(f.shape[0]):
         f[u] += amount * row[u]
+    return True
 
 
 @helper
@@ -131,20 +139,23 @@ def _process(
 def _finish(
     gram, slots, f, alpha, sign, loss, norm, weight, members, inside, counters, precision, limit
 ):  # fmt: skip
-    """Reprocess until no member violates by more than `precision`; return how many steps it took.
+    """Reprocess until no member violates by more than `precision`, or steps change nothing.
 
-    It ends early after so many steps, or where a row is not at hand: that is then noted.
+    Returns whether that is so. It ends before after so many steps, or where a row is not at hand:
+    that is then noted.
     """
     counters[_ROW] = -1
-    for count in range(limit):
+    while counters[_STEPS] < limit:
         i, most = _worst_member(f, alpha, sign, loss, weight, members, inside, counters)
         if most <= precision:
-            return count
+            return True
         if slots[i] < 0:
             counters[_ROW] = i
-            return count
-        _step(gram, slots, f, alpha, sign, loss, norm, weight, i)
-    return limit
+            return False
+        counters[_STEPS] += 1
+        if not _step(gram, slots, f, alpha, sign, loss, norm, weight, i):
+            return True
+    return False
 
 
 class ProcessState(Serial):
@@ -165,13 +176,25 @@ class ProcessState(Serial):
         self.alpha[still] = problem.block_weight[still]
         n = problem.n_blocks
         self.members, self.inside = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=bool)
-        self.counters = np.zeros(5, dtype=np.int64)
+        self.counters = np.zeros(6, dtype=np.int64)
         self.seed = np.uint64(1)
 
     @property
     def seen(self) -> int:
         """Picks so far."""
         return int(self.counters[_SEEN])
+
+    @property
+    def candidates(self) -> int:
+        """Rows that are drawn for a pick; more than there are would only be drawn twice."""
+        return min(self.ascent.candidates, len(self.alpha))
+
+    @property
+    def rounding(self) -> float:
+        """What violations may be by rounding alone."""
+        potentials = self.features.shares(self.w)[0][0]
+        own = self.alpha * self.features.norms[: len(self.alpha)]
+        return _ROUNDING * float(max(np.abs(potentials).max(), own.max()))
 
     @property
     def rows(self) -> tuple[np.ndarray, ...]:
@@ -188,7 +211,7 @@ class ProcessState(Serial):
 
         Some rows at once take a fraction of the time that they take one by one.
         """
-        cache, candidates = self.features.cache, self.ascent.candidates
+        cache, candidates = self.features.cache, self.candidates
         _gram, slots, *rows, _members, inside, counters = self.rows
         foreseen = np.empty(ahead, dtype=np.int64)
         f, _alpha, *rest = rows
@@ -219,7 +242,7 @@ class ProcessState(Serial):
             arrays,
             {
                 "members": Stored("i8", (None,), 0, n - 1),
-                "picks": Stored("i8", (5,), -1),
+                "picks": Stored("i8", (6,), -1),
                 "seed": Stored("u8", (1,), 1),
             },
         )
@@ -228,7 +251,8 @@ class ProcessState(Serial):
         done = counters[_DONE]
         require(counters[_ROW] < n and 0 <= done <= counters[_SEEN], "picks are miscounted")
         picked = counters[_ROW] >= 0 and counters[_ROW] not in members
-        require(counters[_NEXT] in (_PICK, _REPROCESS) or picked, "no row was picked")
+        following = {_PICK: True, _REPROCESS: True, _PROCESS: picked, _FINISH: done >= n}
+        require(following.get(int(counters[_NEXT]), False), "no row was picked")
         super().restore(arrays)
         self.members[: len(members)] = members
         self.inside[:] = False
@@ -248,7 +272,9 @@ class LaSVM(BlockAscent):
     the set by an exact step of its dual variable ("process"). Then the row of the set that violates
     its condition most takes a step ("reprocess"), and rows leave that have no weight and are far
     enough away. A pass has as many picks as there are rows, and ends by reprocessing until no row
-    of the set violates by more than `precision` ("finishing").
+    of the set violates by more than `precision`, and no more than rounding does ("finishing"). That
+    takes at most 50 steps for each row of the data: features that are not scaled may need any
+    number.
 
     Published with a free bias, which ties pairs of steps together. Here there is none, and steps
     are single ones. The scores of all rows are kept up to date, where the published method computes
@@ -262,7 +288,7 @@ class LaSVM(BlockAscent):
     Parameters
     ----------
     candidates : int, default=50
-        Rows that are drawn for a pick; 1 for no choice.
+        Rows that are drawn for a pick, and not more than there are; 1 for no choice.
     finishing : bool, default=True
     precision : float, default=1e-3
 
@@ -289,11 +315,11 @@ class LaSVM(BlockAscent):
 
     def __post_init__(self) -> None:
         check_flag("finishing", self.finishing)
-        if self.candidates < 1 or not self.precision > 0.0:
-            raise InvalidData(
-                f"candidates = {self.candidates} must be at least 1, precision = {self.precision} "
-                "positive"
-            )
+        if not is_count(self.candidates):
+            raise InvalidData(f"candidates = {self.candidates!r}: give a whole number from 1 on")
+        check_number("precision", self.precision)
+        if not 0.0 < self.precision < 1.0:
+            raise InvalidData(f"precision = {self.precision}: give a number between 0 and 1")
 
     def check(self, problem: Problem) -> None:
         """Refuse what has not one row and one candidate, or no kernel."""
@@ -328,27 +354,37 @@ class LaSVM(BlockAscent):
         """As many picks as there are rows, and the finishing, or a part of them."""
         n, counters = problem.n_blocks, state.counters
         with state.features.turns:
-            if counters[_DONE] >= n:
+            if counters[_DONE] >= n and counters[_NEXT] != _FINISH:
                 counters[_DONE], counters[_NEXT] = 0, _PICK
             if counters[_DONE] == 0 and counters[_NEXT] == _PICK:
                 state.seed = draw_seed(state.rng)
-            began = time.perf_counter()
-            while counters[_DONE] < n and _timely(began, keep_going):
-                end = min(counters[_DONE] + _TURN, n)
-                while _process(*state.rows, state.seed, self.candidates, end):
+            in_time = until_report(keep_going)
+            while counters[_DONE] < n:
+                end = min(counters[_DONE] + max(_DRAWN // state.candidates, 1), n)
+                while _process(*state.rows, state.seed, state.candidates, end):
                     state.hold(_AHEAD)
+                if not in_time():
+                    break
             over = counters[_DONE] >= n
             if over and self.finishing:
-                while keep_going():
-                    steps = _finish(*state.rows, self.precision, n)
-                    if counters[_ROW] >= 0:
-                        state.hold()
-                    elif steps < n:
-                        break
+                over = self._finished(state, in_time)
             reply = state.sweep(stiffness, keep_going)
         event = PassEvent.COMPLETE if over else PassEvent.PART
         return PassReport(reply.gap, reply.movement, reply.calls, event)
 
-
-def _timely(began: float, keep_going: KeepGoing) -> bool:
-    return keep_going() and time.perf_counter() - began < _SECONDS
+    def _finished(self, state: ProcessState, in_time: KeepGoing) -> bool:
+        """Reprocess the rows of the set, at most so often; whether there was time for it."""
+        n, counters = len(state.alpha), state.counters
+        if counters[_NEXT] != _FINISH:
+            counters[_NEXT], counters[_STEPS] = _FINISH, 0
+        precision = max(self.precision, state.rounding)
+        while counters[_STEPS] < _FINISHING * n:
+            end = min(counters[_STEPS] + max(_MOVED // n, 1), _FINISHING * n)
+            if _finish(*state.rows, precision, end):
+                break
+            if counters[_ROW] >= 0:
+                state.hold()
+            if not in_time():
+                return False
+        counters[_NEXT] = _PICK
+        return True

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from taut.checks import check_flag
+from taut.checks import check_flag, check_number
 from taut.engines.turns import KeepGoing
 from taut.errors import InvalidData
 from taut.problem import Problem
@@ -38,7 +38,7 @@ class BatchState(SubsetState):
         most = np.count_nonzero(self.problem.block_weight) * int(self.visits.max(initial=0))
         limit = self.size * self.step / most if most else 0.0
         quadratic = self.problem.quadratic
-        factor, dual = quadratic.highest_along(self.w, self.losses, min(limit, 1.0))
+        factor, dual = quadratic.highest_along(self.w, self.losses, limit)
         self.best.offer(
             dual, factor * self.losses, lambda U: quadratic.dual_vector(self.w, factor, U)
         )
@@ -92,8 +92,8 @@ class MiniBatchPegasos(Subsets[BatchState]):
 
     Cost per step: k oracle calls, and w's length, or with a kernel a row of its matrix for each
     example that is violated. Memory: three vectors of w's length, and a number per block.
-    Certificate: exact. w, shrunk if need be, is a feasible dual point: a block has got n C_i / k at
-    most in each step that looked at it. The best one after any pass so far is the lower bound.
+    Certificate: exact. w times a factor is a feasible dual point: a block has got n C_i / k at most
+    in each step that looked at it. The best one after any pass so far is the lower bound.
 
     Parameters
     ----------
@@ -129,6 +129,7 @@ class MiniBatchPegasos(Subsets[BatchState]):
     def __post_init__(self) -> None:
         self.check_subsets()
         check_flag("averaging", self.averaging)
+        check_number("decay", self.decay)
         if not 0.0 <= self.decay < np.inf:
             raise InvalidData(f"decay = {self.decay}: give a finite number from 0 on")
 

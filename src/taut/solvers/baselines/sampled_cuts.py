@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from taut.engines.base import DualState
 from taut.engines.turns import KeepGoing
 from taut.errors import InvalidData
 from taut.problem import Problem
@@ -27,6 +28,7 @@ class SampledCutState(CutState):
     """
 
     follows = False
+    hot_start = DualState.hot_start  # planes of samples are below no other sum of hinges
 
     def __init__(self, problem: Problem, rng: np.random.Generator) -> None:
         super().__init__(problem)
@@ -105,13 +107,6 @@ class SampledCutState(CutState):
         self.shares, self.seen = arrays["shares"].copy(), int(arrays["seen"][0])
         self.best.restore(arrays)
 
-    def hot_start(self, arrays, same_weights):
-        """Planes of samples are below no other problem's sum of hinges."""
-        raise InvalidData(
-            "sampled_cuts cannot start from another solve: its planes are estimates for the "
-            "weights of that one; start from nothing (warm_start=False)"
-        )
-
 
 @dataclass
 class SampledCuts(Solver[SampledCutState]):
@@ -136,7 +131,7 @@ class SampledCuts(Solver[SampledCutState]):
     Parameters
     ----------
     subset : int or float, default=0.01
-        k, or the share of all examples.
+        k, or the share of all examples that have weight.
     patience : int, default=20
         Steps for which a plane without weight is kept.
 
@@ -155,6 +150,7 @@ class SampledCuts(Solver[SampledCutState]):
 
     name: ClassVar[str] = "sampled_cuts"
     takes: ClassVar[tuple[str, ...]] = ("whole", "rows")
+    starts_hot: ClassVar[bool] = False
 
     subset: int | float = 0.01
     patience: int = 20
@@ -185,7 +181,7 @@ class SampledCuts(Solver[SampledCutState]):
         state.look(problem.quadratic.value(state.w) + float(weight @ hinges))
         violated = np.flatnonzero((weight > 0.0) & (hinges > 0.0))
         if len(violated):
-            size = min(size_of(self.subset, problem.n_blocks), len(violated))
+            size = min(size_of(self.subset, int(np.count_nonzero(weight))), len(violated))
             drawn = np.sort(state.rng.choice(violated, size, replace=False))
             share, psi = len(violated) / size, np.zeros_like(state.w)
             loss, _hinges = worst_planes(problem, state.w, drawn, share * weight[drawn], psi)
