@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from PIL import Image
 from sklearn.linear_model import RidgeCV
 
 import pose_data
@@ -306,6 +307,8 @@ def pictures(data: Data, options: argparse.Namespace) -> list[dict[str, Any]]:
     figure.tight_layout(pad=0.3)
     options.picture.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(options.picture, dpi=80)
+    # Few colours are enough, and noise does not compress.
+    Image.open(options.picture).convert("RGB").quantize(64).save(options.picture)
     return []
 
 
