@@ -1,4 +1,4 @@
-"""Measures of predictions: rankings, label sequences, single labels, and boxes in images."""
+"""Measures of predictions: rankings, label sequences, single labels, boxes and joints in images."""
 
 from taut.metrics.classes import hierarchical_f1, level_accuracy, mean_cost
 from taut.metrics.detection import (
@@ -11,6 +11,7 @@ from taut.metrics.detection import (
     mean_average_precision,
     precision_recall,
 )
+from taut.metrics.joints import RightShares, pck, pcp, visibility_accuracy
 from taut.metrics.localisation import (
     OverlapRecall,
     localisation_accuracy,
@@ -27,6 +28,7 @@ __all__ = [
     "LabelPairs",
     "OverlapRecall",
     "PrecisionRecall",
+    "RightShares",
     "average_precision",
     "bootstrap_interval",
     "chunk_f1",
@@ -39,9 +41,12 @@ __all__ = [
     "mean_cost",
     "mean_ndcg",
     "ndcg",
+    "pck",
+    "pcp",
     "overlap_recall",
     "position_accuracy",
     "precision_recall",
     "sequence_accuracy",
     "suppress",
+    "visibility_accuracy",
 ]
