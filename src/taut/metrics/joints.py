@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from taut.checks import check_number
 from taut.data.arrays import as_numbers, show
 from taut.errors import InvalidData
+from taut.vision.joints import as_visible, joint_boxes, read_joints
 
 
 class RightShares(NamedTuple):
@@ -69,7 +70,7 @@ def pck(
     >>> round(result.mean, 3), result.each.tolist()
     (0.667, [1.0, 0.5, 0.5])
     """
-    places, seen = as_truth(joints, visible)
+    places, seen = read_joints(joints, visible)
     off = _distances(found, places)
     limit = _check_share("share", share) * _references(places, seen, between, lengths)
     return _shares(off <= limit[:, None], seen & (limit > 0.0)[:, None], "joint")
@@ -107,8 +108,8 @@ def pcp(
     >>> pcp([[[0, 4], [0, 14], [0, 26]]], joints, [[0, 1], [1, 2]]).each.tolist()
     [1.0, 0.0]
     """
-    places, seen = as_truth(joints, visible)
-    ends = as_limbs(limbs, places.shape[1])
+    places, seen = read_joints(joints, visible)
+    ends = _as_limbs(limbs, places.shape[1])
     off = _distances(found, places)[:, ends]
     length = np.linalg.norm(places[:, ends[:, 0]] - places[:, ends[:, 1]], axis=2)
     right = (off <= _check_share("share", share) * length[:, :, None]).all(axis=2)
@@ -144,37 +145,7 @@ def visibility_accuracy(found: ArrayLike, visible: ArrayLike) -> RightShares:
     return _shares(answers == as_visible(truth, truth.shape), np.ones(truth.shape, bool), "joint")
 
 
-def as_truth(joints: Any, visible: Any = None) -> tuple[np.ndarray, np.ndarray]:
-    """Joints and which are visible, checked; what is not visible is put at 0."""
-    places = np.array(as_numbers(joints, "joints"), dtype=np.float64)
-    if places.ndim != 3 or places.shape[2] != 2 or 0 in places.shape:
-        raise InvalidData(
-            f"joints has shape {places.shape}: give x and y of each joint, (n_objects, n_joints, 2)"
-        )
-    known = np.isfinite(places).all(axis=2)
-    seen = known if visible is None else as_visible(visible, known.shape)
-    if (seen & ~known).any():
-        n, p = np.argwhere(seen & ~known)[0].tolist()
-        raise InvalidData(
-            f"joint {p} of object {n} is visible and at {places[n, p].tolist()}: give finite "
-            "numbers, or say that it is not visible"
-        )
-    places[~seen] = 0.0
-    return places, seen
-
-
-def as_visible(visible: Any, shape: tuple[int, ...], name: str = "visible") -> np.ndarray:
-    """What says which joints are visible as an array of bool."""
-    given = np.asarray(visible)
-    if given.shape != shape or given.dtype.kind not in "biuf" or not np.isin(given, (0, 1)).all():
-        raise InvalidData(
-            f"{name} has shape {given.shape} and type {given.dtype}: give True or False, or 1 or 0,"
-            f" for each joint, {shape}"
-        )
-    return given.astype(bool)
-
-
-def as_limbs(limbs: Any, n_joints: int) -> np.ndarray:
+def _as_limbs(limbs: Any, n_joints: int) -> np.ndarray:
     """Pairs of joints, checked."""
     ends = np.asarray(limbs)
     if ends.ndim != 2 or ends.shape[1:] != (2,) or not len(ends) or ends.dtype.kind not in "iu":
@@ -211,19 +182,11 @@ def _references(places: np.ndarray, seen: np.ndarray, between: Any, lengths: Any
             )
         return given
     if between is not None:
-        a, b = as_limbs([between], places.shape[1])[0]
+        a, b = _as_limbs([between], places.shape[1])[0]
         apart = np.linalg.norm(places[:, a] - places[:, b], axis=1)
         return np.where(seen[:, a] & seen[:, b], apart, 0.0)
-    return joint_boxes(places, seen)[1].max(axis=1)
-
-
-def joint_boxes(places: np.ndarray, seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Edges (n, 4) and sides (n, 2) of the boxes around visible joints; 0 where there are none."""
-    low = np.where(seen[:, :, None], places, np.inf).min(axis=1)
-    high = np.where(seen[:, :, None], places, -np.inf).max(axis=1)
-    edges = np.hstack([low, high])
-    edges[~seen.any(axis=1)] = 0.0
-    return edges, edges[:, 2:] - edges[:, :2]
+    edges = joint_boxes(places, seen)
+    return (edges[:, 2:] - edges[:, :2]).max(axis=1)
 
 
 def _shares(right: np.ndarray, counted: np.ndarray, what: str) -> RightShares:

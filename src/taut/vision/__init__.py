@@ -8,6 +8,7 @@ from taut.vision.descriptors import DenseDescriptors
 from taut.vision.extraction import extract
 from taut.vision.hog import HogPyramid
 from taut.vision.images import boxes_of_mask, image_size, list_images, read_image
+from taut.vision.joints import FoundJoints, Skeleton, read_joints, skeleton_of
 from taut.vision.maps import MapShards, open_maps
 from taut.vision.pictures import (
     plot_boxes,
@@ -25,9 +26,11 @@ __all__ = [
     "Boxes",
     "DenseDescriptors",
     "Detections",
+    "FoundJoints",
     "HogPyramid",
     "MapShards",
     "Pyramid",
+    "Skeleton",
     "Templates",
     "VisualWords",
     "as_boxes",
@@ -47,4 +50,6 @@ __all__ = [
     "pyramid_of",
     "read_boxes",
     "read_image",
+    "read_joints",
+    "skeleton_of",
 ]
