@@ -13,7 +13,10 @@ from taut.vision.maps import MapShards, open_maps
 from taut.vision.pictures import (
     plot_boxes,
     plot_image_grid,
+    plot_joint_grid,
+    plot_joints,
     plot_overlap_recall,
+    plot_parts,
     plot_precision_recall,
     plot_template,
 )
@@ -44,7 +47,10 @@ __all__ = [
     "overlaps",
     "plot_boxes",
     "plot_image_grid",
+    "plot_joint_grid",
+    "plot_joints",
     "plot_overlap_recall",
+    "plot_parts",
     "plot_precision_recall",
     "plot_template",
     "pyramid_of",
