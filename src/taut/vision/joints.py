@@ -75,7 +75,7 @@ def read_joints(joints: Any, visible: Any = None) -> tuple[np.ndarray, np.ndarra
             f"joints has shape {places.shape}: give x and y of each joint, (n_objects, n_joints, 2)"
         )
     known = np.isfinite(places).all(axis=2)
-    seen = known if visible is None else as_visible(visible, known.shape)
+    seen = as_visible(known if visible is None else visible, known.shape)
     if (seen & ~known).any():
         n, p = np.argwhere(seen & ~known)[0].tolist()
         raise InvalidData(
