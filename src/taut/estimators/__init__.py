@@ -15,6 +15,7 @@ from taut.estimators.latent import LatentStructuredSVM, LatentSVM
 from taut.estimators.latent_boxes import LatentBoxSVM
 from taut.estimators.latent_multiclass import LatentMulticlassSVM
 from taut.estimators.online_svm import OnlineSVM
+from taut.estimators.parts import PartSVM
 from taut.estimators.ranking import RankSVM
 from taut.estimators.regression import RegressionSVM
 from taut.estimators.sequences import ChainSVM
@@ -38,6 +39,7 @@ ESTIMATORS: dict[str, type[Estimator]] = {
         OnlineSVM,
         BoxSVM,
         LatentBoxSVM,
+        PartSVM,
     )
 }
 
@@ -53,6 +55,7 @@ __all__ = [
     "LatentStructuredSVM",
     "MulticlassSVM",
     "OnlineSVM",
+    "PartSVM",
     "RankSVM",
     "RegressionSVM",
     "StructuredSVM",

@@ -189,6 +189,15 @@ FITTED: dict[str, dict[str, Form]] = {
     "LatentMulticlassSVM": _COLUMNS | _SCORES | _INTERCEPTS | _COSTS | _LATENT,
     "BoxSVM": _BOXES,
     "LatentBoxSVM": _BOXES | _LATENT,
+    "PartSVM": {
+        "coef_": Weights(("joint features",)),
+        "names_": Labels(("parts",)),
+        "parents_": Weights(("parts",)),
+        "counts_": Weights(("parts",)),
+        "anchors_": Weights(("aspects", 2)),
+        "layout_": Weights(("parts", 2)),
+        "scales_": Weights(("scales",)),
+    },
     "OnlineSVM": _COLUMNS
     | {
         "coef_": Weights(("scores", "features")),

@@ -27,7 +27,7 @@ class Photographs:
         if not self.images:
             raise InvalidData("images is empty: give at least one image")
         self.longest = longest
-        self._factors: dict[int, float] = {}
+        self._sizes: dict[int, tuple[int, int]] = {}
 
     def __len__(self) -> int:
         return len(self.images)
@@ -36,14 +36,21 @@ class Photographs:
         pixels = read_image(self.images[i], name=f"image {i}")
         return shrink(pixels, _no_boxes(), self.longest)[0]
 
+    def size(self, i: int) -> tuple[float, float]:
+        """Width and height of an image as it is given."""
+        given = self.images[i]
+        if isinstance(given, Pyramid):
+            width, height = given.size.tolist()
+            return width, height
+        if i not in self._sizes:
+            self._sizes[i] = image_size(given, name=f"image {i}")
+        return self._sizes[i]
+
     def factor(self, i: int) -> float:
         """By what an image is shrunk."""
         if isinstance(self.images[i], Pyramid):
             return 1.0
-        if i not in self._factors:
-            size = image_size(self.images[i], name=f"image {i}")
-            self._factors[i] = min(1.0, self.longest / max(size))
-        return self._factors[i]
+        return min(1.0, self.longest / max(self.size(i)))
 
     def pyramid(self, i: int, extractor: HogPyramid) -> Pyramid:
         """The features of one image."""

@@ -1,0 +1,429 @@
+"""Objects of parts in images: where their joints are, from photographs with joints."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import field
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from taut.binding import bind
+from taut.checks import check_flag, check_number
+from taut.data.weights import check_sample_weight
+from taut.errors import InvalidData
+from taut.estimators.base import StructuralEstimator, estimator
+from taut.estimators.forms import LINEAR, form_of
+from taut.metrics import pck, suppress
+from taut.problem import Problem
+from taut.solvers import MultiSample
+from taut.structures import Parts
+from taut.vision.hog import HogPyramid
+from taut.vision.joints import (
+    FoundJoints,
+    joint_boxes,
+    limbs_of,
+    read_joints,
+    skeleton_of,
+    within_images,
+)
+from taut.vision.part_frames import (
+    PartFrame,
+    ShownParts,
+    complete_joints,
+    object_sizes,
+    part_frame,
+)
+from taut.vision.photographs import Photographs
+from taut.vision.poses import Pose
+
+_AT_ONCE = 8  # images that are looked at together
+_TRIES = 4  # objects that are looked for, for each that may be found
+
+
+@estimator
+class PartSVM(StructuralEstimator):
+    """Finds the joints of an object in photographs: a deformable model of parts with mixtures.
+
+    Minimises P(w) = 1/2 |w|^2 + C sum_i weight_i max_y [loss(y_i, y) - <w, psi_i(y)>] over images
+    i, where a label y says of each part of the object where it is and how it looks, or that it is
+    invisible, see `taut.structures.Parts`. Parts are templates on gradients and colours, of
+    several aspects each, held together by springs in a tree. The loss is the share of parts that
+    are too far away, or whose visibility is wrong. The maximum is over all places, scales, aspects
+    and visibilities, and exact; so is the certificate.
+
+    Parameters
+    ----------
+    {training}
+    names : sequence of str, optional
+        What joints are called; by default their numbers.
+    tree : sequence, optional
+        Which joints are held together: pairs of them, by name or number, or the number of each
+        joint's parent and -1 for the root. By default the tree whose edges keep their length and
+        direction best in the training objects.
+    swaps : sequence of pairs, optional
+        Joints, by name or number, that change places in a mirrored image, such as both wrists; ()
+        where there are none. Mirrored images are learned from where this is given.
+    aspects : int, default=5
+        Most aspects of a part: clusters of where it is from its parent.
+    side : int, default=5
+        Rows and columns of cells of a template.
+    cells : float, default=20
+        How many cells an object has along its size, on the level that it belongs to.
+    reach : float, default=0.1
+        How far from the truth a joint may be in training, in sizes of the object.
+    cell : int, default=8
+        Side of a cell in pixels of the resized image.
+    scale_step : float, default=2 ** 0.5
+        Factor between two scales at which objects are looked for.
+    colour : bool, default=True
+        Whether the colour of cells counts, beside gradients.
+    mirror : bool, default=True
+        Whether to learn from the mirrored images as well, if `swaps` is given.
+    sampling : {{"diverse", "suppression"}}, default="diverse"
+        Which labels solvers that work on several at a time get, see `taut.structures.Parts`.
+    longest : int, default=640
+        Larger images are shrunk to this longest side; joints are of the images as they are.
+    folder : path-like, optional
+        Where features are kept, and found again by the next fit; they are all in memory while it
+        trains.
+
+    Attributes
+    ----------
+    coef_ : ndarray
+        All weights: templates, their biases, invisible parts, pairs of aspects, springs.
+    names_ : ndarray of shape (n_parts,)
+    parents_ : ndarray of shape (n_parts,)
+        The tree: the parent of each part, -1 of the root.
+    counts_ : ndarray of shape (n_parts,)
+        How many aspects each part has.
+    anchors_ : ndarray of shape (n_aspects, 2)
+        Where aspects are from the parent, in sizes of the object, part by part.
+    layout_ : ndarray of shape (n_parts, 2)
+        Where parts are in the mean, in sizes of the object.
+    scales_ : ndarray
+        Factors by which images are resized.
+    {fitted}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taut import PartSVM
+    >>> rng = np.random.default_rng(0)
+    >>> images, joints = [], []
+    >>> for _ in range(8):  # a bright square, and a dark one to the right of it
+    ...     image = rng.integers(90, 110, size=(64, 80, 3), dtype=np.uint8)
+    ...     x, y = rng.integers(12, 36, size=2)
+    ...     image[y - 6 : y + 6, x - 6 : x + 6] = 220
+    ...     image[y - 6 : y + 6, x + 18 : x + 30] = 20
+    ...     images.append(image)
+    ...     joints.append([(x, y), (x + 24, y)])
+    >>> model = PartSVM(aspects=1, side=3, cells=4, tol=0.1, random_state=0)
+    >>> model = model.fit(images[:6], joints[:6])
+    >>> model.score(images[6:], joints[6:])
+    1.0
+    """
+
+    C: float = field(default=1.0, kw_only=False)
+    tol: float = 0.02
+    names: Any = None
+    tree: Any = None
+    swaps: Any = None
+    aspects: int = 5
+    side: int = 5
+    cells: float = 20.0
+    reach: float = 0.1
+    cell: int = 8
+    scale_step: float = 2.0**0.5
+    colour: bool = True
+    mirror: bool = True
+    sampling: str = "diverse"
+    longest: int = 640
+    folder: str | os.PathLike[str] | None = None
+
+    _needs_y = True
+
+    # Learning
+
+    def fit(
+        self,
+        images: Any,
+        joints: Any = None,
+        visible: Any = None,
+        sizes: Any = None,
+        sample_weight: Any = None,
+    ) -> Self:
+        """Learn from images with an object each.
+
+        Parameters
+        ----------
+        images : list, or path of a folder
+            Paths, arrays of shape (height, width, 3), or `Pyramid` objects with features of your
+            own. A folder stands for its images, sorted by name.
+        joints : array-like of shape (n_images, n_parts, 2)
+            x and y in pixels of the image as it is given. Joints outside the image are taken for
+            invisible, with a warning.
+        visible : array-like of bool, shape (n_images, n_parts), optional
+            By default joints are visible that are not NaN. An image in which none is visible is
+            one without the object.
+        sizes : array-like of shape (n_images,), optional
+            Of the objects in pixels, such as the heights of persons; by default about the larger
+            side of the box of all joints, estimated from those that are visible.
+        sample_weight : array-like of shape (n_images,), optional
+            Factors on the losses of images.
+        """
+        self._check()
+        photographs = Photographs(images, self.longest)
+        shown = self._shown(photographs, joints, visible, sizes)
+        weight = check_sample_weight(sample_weight, len(photographs), unit="image")
+        frame, poses, mirror = self._framed(shown)
+        pyramids = self._features(photographs, frame, mirror)
+        problem = self._problem(frame, pyramids, poses, weight)
+        w, fitted = self._solve(problem, self._options())
+        return self._keep(fitted | frame.facts() | self._attributes(w, None))
+
+    def _options(self) -> dict[str, Any]:
+        options = super()._options()
+        options["solver"] = options["solver"] or MultiSample(16, "own")
+        return options
+
+    def _check(self) -> None:
+        """Refuse parameters before any work is done."""
+        if form_of(self.kernel) is not LINEAR:
+            raise InvalidData(
+                f"kernel = {self.kernel!r}: templates are weights of cells; leave the kernel out"
+            )
+        for name in ("mirror", "colour"):
+            check_flag(name, getattr(self, name))
+        for name, least in (("aspects", 1), ("side", 1), ("cell", 2)):
+            value = getattr(self, name)
+            check_number(name, value)
+            if value < least or int(value) != value:
+                raise InvalidData(f"{name} = {value}: give a whole number from {least} on")
+        for name in ("cells", "reach", "longest"):
+            value = getattr(self, name)
+            check_number(name, value)
+            if not 0.0 < value < math.inf:
+                raise InvalidData(f"{name} = {value}: give a number above 0")
+        check_number("scale_step", self.scale_step)
+        if not self.scale_step > 1.01:
+            raise InvalidData(f"scale_step = {self.scale_step}: give a factor of at least 1.01")
+
+    def _shown(self, photographs: Photographs, joints: Any, visible: Any, sizes: Any) -> ShownParts:
+        """Joints in the coordinates of the images that features are extracted from."""
+        self._need(joints)
+        places, seen = read_joints(joints, visible)
+        n = len(photographs)
+        if len(places) != n:
+            raise InvalidData(
+                f"images has {n} images and joints objects of {len(places)}: give one to each"
+            )
+        extents = np.array([photographs.size(i) for i in range(n)], dtype=np.float64)
+        factors = np.array([photographs.factor(i) for i in range(n)])
+        seen = within_images(places, seen, extents)
+        places[~seen] = 0.0
+        places *= factors[:, None, None]
+        if sizes is None:
+            own = object_sizes(places, seen)
+        else:
+            own = np.asarray(sizes, dtype=np.float64)
+            if own.shape != (n,) or not (np.isfinite(own) & (own > 0.0)).all():
+                raise InvalidData(
+                    f"sizes has shape {own.shape}: give a number of pixels above 0 for each of "
+                    f"the {n} images"
+                )
+            own = own * factors
+        return ShownParts(places, seen, own, extents[:, 0] * factors)
+
+    def _framed(self, shown: ShownParts) -> tuple[PartFrame, list[Pose], bool]:
+        """What is known before training, the poses of all images, and whether some are mirrored."""
+        skeleton = skeleton_of(shown.visible.shape[1], self.names, self.tree, self.swaps)
+        mirror = bool(self.mirror) and self.swaps is not None
+        frame, poses = part_frame(
+            skeleton, shown, self.aspects, self.cells, self.cell, self.scale_step, mirror
+        )
+        return frame, poses, mirror
+
+    def _extractor(self, frame: PartFrame) -> HogPyramid:
+        return HogPyramid(
+            cell=self.cell, scales=frame.scales, margin=(self.side + 1) // 2, colour=self.colour,
+            fewest=2,
+        )  # fmt: skip
+
+    def _features(self, photographs: Photographs, frame: PartFrame, mirror: bool) -> list[Any]:
+        return list(
+            photographs.features(
+                self._extractor(frame), self.folder, mirror, self._threads(), self.verbose
+            )
+        )
+
+    def _structure(self, frame: PartFrame, **settings: Any) -> Parts:
+        return Parts(
+            frame.parents, frame.anchors_in(self.cells), (self.side, self.side), self.cells,
+            self.reach * self.cells, **settings,
+        )  # fmt: skip
+
+    def _problem(
+        self, frame: PartFrame, pyramids: list[Any], poses: list[Pose], weight: np.ndarray
+    ) -> Problem:
+        copies = len(pyramids) // len(weight)
+        return Problem(
+            self._structure(frame, sampling=self.sampling), pyramids, poses, self.C,
+            np.repeat(weight, copies), self._threads(), self._regularizer(None),
+        )  # fmt: skip
+
+    def _attributes(self, w: np.ndarray, coef_shape: Any) -> dict[str, np.ndarray]:
+        return {"coef_": w}
+
+    def _joint_weights(self) -> np.ndarray:
+        return self.coef_
+
+    _position_weights = _joint_weights
+
+    # Answers
+
+    @property
+    def limbs_(self) -> np.ndarray:
+        """Parent and child of each edge of the tree, for `plot_joints` and `pcp`."""
+        check_is_fitted(self)
+        return limbs_of(self.parents_)
+
+    def predict(self, images: Any) -> FoundJoints:
+        """The best object of each image.
+
+        Parameters
+        ----------
+        images
+            As for `fit`.
+
+        Returns
+        -------
+        FoundJoints
+            One object for each image. Joints that are invisible are where one would expect them
+            from those that are visible; NaN if none is. Scores are those above an image without
+            the object.
+        """
+        best = [own[0] for own in self._found(images, 1)]
+        return _joined([pose for pose, _ in best], [score for _, score in best], self)
+
+    def detect(
+        self, images: Any, top: int = 10, threshold: float = 0.0, suppression: float = 0.3
+    ) -> list[FoundJoints]:
+        """Find several objects in each image.
+
+        Objects are chosen by their scores, no two of them with the root at the same place. Then
+        of two objects whose boxes of joints overlap the one of lower score is dropped.
+
+        Parameters
+        ----------
+        images
+            As for `fit`.
+        top : int, default=10
+            Most objects of an image.
+        threshold : float, default=0.0
+            The lowest score.
+        suppression : float, default=0.3
+            Overlap (intersection over union) of boxes from which an object is dropped.
+
+        Returns
+        -------
+        list of FoundJoints
+            For each image, the highest score first.
+        """
+        answers = []
+        for own in self._found(images, _TRIES * top):
+            kept = [(pose, score) for pose, score in own if score >= threshold]
+            found = _joined([pose for pose, _ in kept], [score for _, score in kept], self)
+            boxes = joint_boxes(found.joints, found.visible)
+            which = suppress(boxes, found.scores, suppression, top)
+            answers.append(FoundJoints(*(values[which] for values in found)))
+        return answers
+
+    def score(self, images: Any, joints: Any = None, visible: Any = None) -> float:
+        """PCK at 0.2: the share of visible joints that are found.
+
+        Joints are found within a fifth of the larger side of the box of all visible joints.
+        """
+        self._need(joints)
+        return pck(self.predict(images).joints, joints, visible).mean
+
+    def templates(self, aspects: Any = None) -> np.ndarray:
+        """Weights of the templates of parts, for `taut.vision.plot_parts`.
+
+        Parameters
+        ----------
+        aspects : array-like of int, shape (n_parts,), optional
+            Which aspect of each part; the first by default.
+
+        Returns
+        -------
+        ndarray of shape (n_parts, side, side, n_channels)
+        """
+        check_is_fitted(self)
+        chosen = np.zeros(len(self.counts_), np.int64) if aspects is None else np.asarray(aspects)
+        if (
+            chosen.shape != self.counts_.shape
+            or not ((chosen >= 0) & (chosen < self.counts_)).all()
+        ):
+            raise InvalidData(
+                f"aspects = {aspects!r:.100}: give a number below {self.counts_.tolist()} for each "
+                "part"
+            )
+        total = int(self.counts_.sum())
+        structure = self._structure(PartFrame.of(self))
+        per_template = (len(self.coef_) - structure.tail) // total - 1
+        weights = self.coef_[: total * per_template].reshape(total, self.side, self.side, -1)
+        return weights[np.cumsum(self.counts_) - self.counts_ + chosen]
+
+    def _found(self, images: Any, count: int) -> list[list[tuple[Pose, float]]]:
+        """Up to so many objects of each image with their scores, in pixels of the image."""
+        check_is_fitted(self)
+        photographs, jobs = Photographs(images, self.longest), self._threads()
+        starts = range(0, len(photographs), _AT_ONCE)
+        ranges = [range(k, min(k + _AT_ONCE, len(photographs))) for k in starts]
+        if jobs == 1:
+            return [own for part in ranges for own in self._found_in(photographs, part, count)]
+        with ThreadPoolExecutor(jobs, thread_name_prefix="taut") as threads:
+            parts = threads.map(lambda part: list(self._found_in(photographs, part, count)), ranges)
+            return [own for part in parts for own in part]
+
+    def _found_in(
+        self, photographs: Photographs, numbers: range, count: int
+    ) -> Iterator[list[tuple[Pose, float]]]:
+        frame = PartFrame.of(self)
+        structure = self._structure(frame, sampling="suppression", suppression=0.0)
+        extractor = self._extractor(frame)
+        data: Any = bind(structure, [photographs.pyramid(i, extractor) for i in numbers])
+        if data.n_features != len(self.coef_):
+            raise InvalidData(
+                f"images have features for {data.n_features} weights, and the model has "
+                f"{len(self.coef_)}: give the features that fit saw"
+            )
+        w = self.coef_.astype(np.float32)
+        labels, scores = data.drawn(w, count)
+        nothing = structure.absent(self.coef_)
+        poses = [
+            structure.poses(data.blocks, structure.decode(own, data.blocks.offsets))
+            for own in labels
+        ]
+        for i, number in enumerate(numbers):
+            factor = photographs.factor(number)
+            yield [
+                (poses[q][i]._replace(joints=complete_joints(poses[q][i], frame) / factor), score)
+                for q, score in enumerate((scores[i] - nothing).tolist())
+                if score > -math.inf
+            ]
+
+
+def _joined(poses: Sequence[Pose], scores: Sequence[float], model: PartSVM) -> FoundJoints:
+    """Objects as arrays."""
+    n_parts = len(model.parents_)
+    return FoundJoints(
+        np.array([pose.joints for pose in poses]).reshape(-1, n_parts, 2),
+        np.array([pose.visible for pose in poses], dtype=bool).reshape(-1, n_parts),
+        np.array(scores, dtype=np.float64),
+    )
