@@ -20,29 +20,34 @@ from taut.vision.pictures import (
     plot_precision_recall,
     plot_template,
 )
+from taut.vision.poses import Aspects, Pose, aspects_of, mirrored_joints, sizes_of, tree_of
 from taut.vision.pyramid import Pyramid, pyramid_of
 from taut.vision.templates import Templates
 from taut.vision.words import VisualWords, histogram, histograms
 
 __all__ = [
     "Annotated",
+    "Aspects",
     "Boxes",
     "DenseDescriptors",
     "Detections",
     "FoundJoints",
     "HogPyramid",
     "MapShards",
+    "Pose",
     "Pyramid",
     "Skeleton",
     "Templates",
     "VisualWords",
     "as_boxes",
+    "aspects_of",
     "boxes_of_mask",
     "extract",
     "histogram",
     "histograms",
     "image_size",
     "list_images",
+    "mirrored_joints",
     "open_maps",
     "overlaps",
     "plot_boxes",
@@ -58,4 +63,6 @@ __all__ = [
     "read_image",
     "read_joints",
     "skeleton_of",
+    "sizes_of",
+    "tree_of",
 ]
