@@ -29,7 +29,14 @@ from taut.vision import Pose, Pyramid
 ROWS, COLUMNS, CHANNELS = 1, 2, 2  # cells of a template
 PARENTS = [1, -1, 1]  # the root is neither first nor last
 ANCHORS = [[[1.0, 0.5], [-1.0, 0.0]], [[0.0, 0.0]], [[0.3, -1.0]]]
-SETTINGS = {"size": (ROWS, COLUMNS), "scale": 2.0, "radius": [0.6, 1.1, 0.6], "least": 0.05}
+UNIT = 1.5
+SETTINGS = {
+    "size": (ROWS, COLUMNS),
+    "scale": 2.0,
+    "radius": [0.6, 1.1, 0.6],
+    "least": 0.05,
+    "unit": UNIT,
+}
 
 
 def structure(**changes):
@@ -101,6 +108,7 @@ def phi_of(p, windows, label, anchors=ANCHORS):
             side = -1 if p.mirrored else 1
             dx = side * (x - beside) - anchors[c][aspect][0]
             dy = y - above - anchors[c][aspect][1]
+            dx, dy = dx / UNIT, dy / UNIT
             springs[c][aspect] = [-dx * dx, -dx, -dy * dy, -dy]
     edges = [part.ravel() for c in (0, 2) for part in (pairs[c], springs[c])]
     return np.concatenate([cells.ravel(), biases, hidden, *edges])
@@ -189,6 +197,8 @@ def test_hidden_parts_let_their_children_go():
     found = phi_of(X[0], placed(X[0]), label) @ np.maximum(w, data.prior.lower)
     assert_allclose(found, best, rtol=1e-5)
     assert (label[[0, 2]] >= 0).all()
+    nothing = phi_of(X[0], placed(X[0]), np.full(3, INVISIBLE)) @ w
+    assert_allclose(structure().absent(w), nothing)
 
 
 @pytest.mark.parametrize("sampling", ["diverse", "suppression"])

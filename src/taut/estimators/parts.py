@@ -41,6 +41,8 @@ from taut.vision.part_frames import (
 from taut.vision.photographs import Photographs
 from taut.vision.poses import Pose
 
+_SPRING = 0.25  # sizes of the object that springs measure distances in
+_LEAST = 0.05  # of what springs weigh the square of a distance with
 _AT_ONCE = 8  # images that are looked at together
 _TRIES = 4  # objects that are looked for, for each that may be found
 
@@ -128,7 +130,7 @@ class PartSVM(StructuralEstimator):
     1.0
     """
 
-    C: float = field(default=1.0, kw_only=False)
+    C: float = field(default=0.01, kw_only=False)
     tol: float = 0.02
     names: Any = None
     tree: Any = None
@@ -264,7 +266,7 @@ class PartSVM(StructuralEstimator):
     def _structure(self, frame: PartFrame, **settings: Any) -> Parts:
         return Parts(
             frame.parents, frame.anchors_in(self.cells), (self.side, self.side), self.cells,
-            self.reach * self.cells, **settings,
+            self.reach * self.cells, _SPRING * self.cells, _LEAST, **settings,
         )  # fmt: skip
 
     def _problem(

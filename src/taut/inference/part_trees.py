@@ -39,6 +39,7 @@ class PartTree(NamedTuple):
     pairs: np.ndarray  # of each part: its aspects, for each aspect of the parent; invisible last
     springs: np.ndarray  # of each template: of dx^2, dx, dy^2, dy
     anchors: np.ndarray  # of each template: where it is from the parent in cells, x and y
+    unit: float  # cells that springs measure distances in
 
 
 class PartData(NamedTuple):
@@ -167,26 +168,36 @@ def _side(data, i):
 
 @helper
 def stretch(data, i, t, window, parent):
-    """How far a window is from where its parent's window would have it, in cells, as shown."""
+    """How far a window is from where its parent's window would have it, in units, as shown."""
     space, m = data.space, data.space.image[i]
     _t, _level, y, x = place_of(space, m, window)
     _t, _level, above, beside = place_of(space, m, parent)
-    anchors = data.tree.anchors
-    return _side(data, i) * (x - beside) - anchors[t, 0], y - above - anchors[t, 1]
+    anchors, unit = data.tree.anchors, data.tree.unit
+    across = _side(data, i) * (x - beside) - anchors[t, 0]
+    return across / unit, (y - above - anchors[t, 1]) / unit
 
 
 @helper
 def _transform(data, i, work, tables, t, first, shape):
     """What the windows of template t on a level from window `first` on reach by its springs."""
     tree, last, side = data.tree, first + shape[0] * shape[1], _side(data, i)
-    weights, anchors = data.at + tree.springs[t], tree.anchors
+    weights, anchors, unit = data.at + tree.springs[t], tree.anchors, tree.unit
+    squared = unit * unit
+    across = Spring(
+        np.float64(work[weights]) / squared,
+        side * np.float64(work[weights + 1]) / unit,
+        side * anchors[t, 0],
+    )
+    down = Spring(
+        np.float64(work[weights + 2]) / squared,
+        np.float64(work[weights + 3]) / unit,
+        anchors[t, 1],
+    )
     transform_grid(
         tables.scores[first:last],
         shape,
-        Spring(
-            np.float64(work[weights]), side * np.float64(work[weights + 1]), side * anchors[t, 0]
-        ),
-        Spring(np.float64(work[weights + 2]), np.float64(work[weights + 3]), anchors[t, 1]),
+        across,
+        down,
         tables.lines,
         tables.reached[first:last],
         tables.places[first:last],

@@ -62,7 +62,7 @@ __all__ = [
     "read_boxes",
     "read_image",
     "read_joints",
-    "skeleton_of",
     "sizes_of",
+    "skeleton_of",
     "tree_of",
 ]
