@@ -475,3 +475,47 @@ def test_what_is_no_pose_is_refused(changes, message):
         structure().encode([p], [pose(rng, p)._replace(**changes)])
     with pytest.raises(InvalidData, match="X has 1 images and y poses of 2"):
         structure().encode([p], [pose(rng, p)] * 2)
+
+
+@pytest.mark.parametrize("temperature", [0.02, 1.0, 30.0])
+def test_marginals_are_sums_over_all_labels(temperature):
+    rng = np.random.default_rng(18)
+    X, y = problem_data(rng)
+    own = structure()
+    data = bind(own, X, y)
+    w = weights(rng, data)
+    phi, _psi, _losses = enumerated(X, truths_of(data.blocks))
+    for p, every, found in zip(X, phi, own.marginals(data.blocks, w, temperature), strict=True):
+        scores = every @ w / temperature
+        log_sum = scores.max() + np.log(np.exp(scores - scores.max()).sum())
+        assert_allclose(found.log_partition, log_sum, rtol=1e-4, atol=1e-3)
+        chances, labels = np.exp(scores - log_sum), labels_of(p)
+        for part in range(3):
+            assert_allclose(found.hidden[part], chances[labels[:, part] < 0].sum(), atol=1e-3)
+        for j in range(len(placed(p))):
+            expected = chances[(labels == j).any(axis=1)].sum()
+            assert_allclose(found.windows[j], expected, atol=1e-3)
+
+
+def test_marginals_of_far_apart_scores_are_those_of_the_best():
+    """A parent whose place is certain, however little its child fits there."""
+    rng = np.random.default_rng(19)
+    X, y = problem_data(rng)
+    own = structure()
+    data = bind(own, X, y)
+    w = weights(rng, data, scale=1e4)
+    labels = data.predict(w)
+    for found, label in zip(own.marginals(data.blocks, w), labels, strict=True):
+        assert np.isfinite(found.log_partition)
+        assert_allclose(found.windows[label[label >= 0]], 1.0, atol=1e-6)
+        assert_allclose(found.hidden[label < 0], 1.0, atol=1e-6)
+
+
+def test_an_image_without_room_has_marginals():
+    rng = np.random.default_rng(20)
+    own = structure(size=(4, 4))
+    blocks = own.encode([pyramid(rng), pyramid(rng, rows=5, columns=5)])
+    w = rng.normal(size=blocks.features.n_features)
+    none, some = own.marginals(blocks, w)
+    assert_array_equal(none.hidden, 1.0)
+    assert (some.hidden < 1.0).all()

@@ -203,7 +203,10 @@ def _score_cells(space, i, w, theta, room_at):
                     q = space.mirror[c] if space.mirrored[i] else c
                     weights[k, c] = unit * np.float32(w[source + q])
     products_at = at + space.largest * channels
-    sums_at = room_at + products_at + space.largest * n_cells
+    widest = 0
+    for t in range(templates):
+        widest = max(widest, space.firsts[t + 1] - space.firsts[t])
+    sums_at = room_at + products_at + space.largest * widest
     for level in range(space.levels.starts[m], space.levels.starts[m + 1]):
         rows, columns = space.levels.shapes[level, 0], space.levels.shapes[level, 1]
         n, first = rows * columns, space.levels.cells[level]
@@ -211,19 +214,20 @@ def _score_cells(space, i, w, theta, room_at):
         for r in range(n):
             for c in range(channels):
                 values[r, c] = space.cells[first + r, c]
-        products = room[products_at : products_at + n_cells * n].reshape((n_cells, n))
-        np.dot(weights, values.T, products)
         for t in range(templates):
             ny, nx = rows - space.heights[t] + 1, columns - space.widths[t] + 1
             if ny <= 0 or nx <= 0:
                 continue
+            begin, end = space.firsts[t], space.firsts[t + 1]
+            products = room[products_at : products_at + (end - begin) * n].reshape((end - begin, n))
+            np.dot(weights[begin:end], values.T, products)
             length = (ny - 1) * columns + nx
             sums = theta[sums_at : sums_at + length]
             sums[:] = w[_bias(space, t)] * theta.dtype.type(space.bias)
             for dy in range(space.heights[t]):
                 for dx in range(space.widths[t]):
                     shift = dy * columns + dx
-                    _add(products[space.firsts[t] + dy * space.widths[t] + dx], shift, sums)
+                    _add(products[dy * space.widths[t] + dx], shift, sums)
             out = first_window(space, m, t, level - space.levels.starts[m])
             for y in range(ny):
                 for x in range(nx):
@@ -481,7 +485,8 @@ class WindowFeatures(Features):
         self.n_features = n_cells * channels + n_templates + self._n_shared()
         self.size = -(-self.n_features // 16) * 16
         self.reads = self.size
-        room = n_cells * channels + largest * (channels + 1 + n_cells)
+        widest = int((space.heights * space.widths).max())
+        room = n_cells * channels + largest * (channels + 1 + widest)
         self.n_potentials = most + max(room, most)
 
     def _n_shared(self) -> int:

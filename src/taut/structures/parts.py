@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike
 from taut.checks import check_choice, check_number
 from taut.data.arrays import as_numbers, check_finite, offsets_of
 from taut.errors import InvalidData
+from taut.inference.marginals import check_temperature
+from taut.inference.part_marginals import PartMarginals, Potentials, part_marginals
 from taut.inference.part_trees import (
     INVISIBLE,
     NOWHERE,
@@ -356,6 +358,43 @@ class Parts(CompiledStructure):
         tail = w[len(w) - self.tail :]
         hidden = tail[: self.n_parts].sum()
         return float(hidden + tail[self.tree.pairs[children] + pairs].sum())
+
+    def marginals(
+        self, blocks: Blocks, w: np.ndarray, temperature: float = 1.0
+    ) -> list[PartMarginals]:
+        """How likely each part of each image has each of its windows, or is invisible.
+
+        With p(label) proportional to exp(score / temperature), over all labels.
+
+        Parameters
+        ----------
+        blocks : Blocks
+            As of `encode`; truths are not looked at.
+        w : ndarray
+            The weights.
+        temperature : float, default=1.0
+
+        Returns
+        -------
+        list of PartMarginals
+        """
+        temperature = check_temperature(temperature)
+        features: Any = blocks.features
+        space, n_templates = features.space, len(self.templates.rows)
+        weights = features.pad(np.maximum(w, self.lower(blocks)))
+        work = np.empty(features.n_potentials)
+        tail = weights[features.tail_at : features.n_features] / temperature
+        found = []
+        for i, m in enumerate(space.image.tolist()):
+            own = slice(space.levels.starts[m], space.levels.starts[m + 1])
+            grids = np.maximum(space.levels.shapes[own] - np.array(self.size) + 1, 0)
+            begin = n_templates * own.start + m
+            starts = space.windows[begin : begin + n_templates * len(grids)]
+            scores = features.scores(i, weights, work) / temperature
+            side = -1.0 if space.mirrored[i] else 1.0
+            potentials = Potentials(scores, tail, starts.reshape(n_templates, -1), grids, side)
+            found.append(part_marginals(self.tree, potentials))
+        return found
 
     @staticmethod
     def argmax(data, i, work, loss_weight, label):
