@@ -109,3 +109,8 @@ def test_mirrored_twice_is_as_before():
         mirrored_joints(joints[0], seen, widths, swaps)
     with pytest.raises(InvalidData, match="visible has shape"):
         mirrored_joints(joints, seen[0], widths, swaps)
+
+
+def test_joints_that_keep_their_distance_are_joined():
+    joints = np.array([[[0, 0], [5, 0], [9, 0]], [[1, 1], [6, 1], [10, 1]]])
+    assert (tree_of(joints, np.ones((2, 3), dtype=bool)) >= 0).sum() == 2

@@ -124,7 +124,7 @@ class PartSVM(StructuralEstimator):
     ...     image[y - 6 : y + 6, x + 18 : x + 30] = 20
     ...     images.append(image)
     ...     joints.append([(x, y), (x + 24, y)])
-    >>> model = PartSVM(aspects=1, side=3, cells=4, tol=0.1, random_state=0)
+    >>> model = PartSVM(C=1.0, aspects=1, side=3, cells=8, tol=0.1, random_state=0)
     >>> model = model.fit(images[:6], joints[:6])
     >>> model.score(images[6:], joints[6:])
     1.0
@@ -306,10 +306,14 @@ class PartSVM(StructuralEstimator):
         -------
         FoundJoints
             One object for each image. Joints that are invisible are where one would expect them
-            from those that are visible; NaN if none is. Scores are those above an image without
-            the object.
+            from those that are visible. Scores are those above an image without the object: where
+            one is below 0 the model finds it likelier that there is none. An image with no room for
+            a template has NaN.
         """
-        best = [own[0] for own in self._found(images, 1)]
+        # The label without any visible part may be the best.
+        best = [
+            max(own, key=lambda found: found[0].visible.any()) for own in self._found(images, 2)
+        ]
         return _joined([pose for pose, _ in best], [score for _, score in best], self)
 
     def detect(
@@ -338,7 +342,7 @@ class PartSVM(StructuralEstimator):
         """
         answers = []
         for own in self._found(images, _TRIES * top):
-            kept = [(pose, score) for pose, score in own if score >= threshold]
+            kept = [found for found in own if found[1] >= threshold and found[0].visible.any()]
             found = _joined([pose for pose, _ in kept], [score for _, score in kept], self)
             boxes = joint_boxes(found.joints, found.visible)
             which = suppress(boxes, found.scores, suppression, top)
