@@ -28,6 +28,7 @@ from taut.vision import Pose, Pyramid
 
 ROWS, COLUMNS, CHANNELS = 1, 2, 2  # cells of a template
 PARENTS = [1, -1, 1]  # the root is neither first nor last
+CHAIN = [1, 2, -1]
 ANCHORS = [[[1.0, 0.5], [-1.0, 0.0]], [[0.0, 0.0]], [[0.3, -1.0]]]
 UNIT = 1.5
 SETTINGS = {
@@ -39,8 +40,8 @@ SETTINGS = {
 }
 
 
-def structure(**changes):
-    return Parts(PARENTS, ANCHORS, **SETTINGS | changes)
+def structure(parents=PARENTS, **changes):
+    return Parts(parents, ANCHORS, **SETTINGS | changes)
 
 
 def pyramid(rng, kind=np.uint8, mirrored=False, rows=2, columns=3, margin=0):
@@ -76,14 +77,15 @@ def placed(p):
     return found
 
 
-def phi_of(p, windows, label, anchors=ANCHORS):
+def phi_of(p, windows, label, parents=PARENTS):
     """Features of a label, from what the documentation says."""
     n_cells = ROWS * COLUMNS * CHANNELS
     counts = [2, 1, 1]
     cells, biases, hidden = np.zeros((4, n_cells)), np.zeros(4), np.zeros(3)
-    # Children in the order of the tree: the root's, each with its pairs and its springs.
-    pairs = {c: np.zeros((counts[1] + 1, counts[c] + 1)) for c in (0, 2)}
-    springs = {c: np.zeros((counts[c], 4)) for c in (0, 2)}
+    # From the root down, children with their pairs and springs.
+    children = [0, 2] if parents == PARENTS else [1, 0]
+    pairs = {c: np.zeros((counts[parents[c]] + 1, counts[c] + 1)) for c in children}
+    springs = {c: np.zeros((counts[c], 4)) for c in children}
     states = []
     for part, j in enumerate(label):
         if j == INVISIBLE:
@@ -100,17 +102,16 @@ def phi_of(p, windows, label, anchors=ANCHORS):
         template = [0, 2, 3][part] + aspect
         cells[template], biases[template] = own.ravel(), 1.0
         states.append(aspect)
-    for c in (0, 2):
-        pairs[c][states[1], states[c]] = 1.0
-        if label[c] != INVISIBLE and label[1] != INVISIBLE:
+    for c in children:
+        pairs[c][states[parents[c]], states[c]] = 1.0
+        if label[c] != INVISIBLE and label[parents[c]] != INVISIBLE:
             _part, aspect, level, y, x = windows[label[c]]
-            _part, _aspect, _level, above, beside = windows[label[1]]
+            _part, _aspect, _level, above, beside = windows[label[parents[c]]]
             side = -1 if p.mirrored else 1
-            dx = side * (x - beside) - anchors[c][aspect][0]
-            dy = y - above - anchors[c][aspect][1]
-            dx, dy = dx / UNIT, dy / UNIT
+            dx = (side * (x - beside) - ANCHORS[c][aspect][0]) / UNIT
+            dy = (y - above - ANCHORS[c][aspect][1]) / UNIT
             springs[c][aspect] = [-dx * dx, -dx, -dy * dy, -dy]
-    edges = [part.ravel() for c in (0, 2) for part in (pairs[c], springs[c])]
+    edges = [part.ravel() for c in children for part in (pairs[c], springs[c])]
     return np.concatenate([cells.ravel(), biases, hidden, *edges])
 
 
@@ -145,13 +146,13 @@ def loss_of(p, windows, truth, label, radius=(0.6, 1.1, 0.6)):
     return total
 
 
-def enumerated(X, truths):
+def enumerated(X, truths, parents=PARENTS):
     """phi, psi and losses of all labels of each image."""
     phi, psi, losses = [], [], []
     for p, truth in zip(X, truths, strict=True):
         windows = placed(p)
-        phi.append(np.array([phi_of(p, windows, label) for label in labels_of(p)]))
-        psi.append(phi_of(p, windows, truth) - phi[-1])
+        phi.append(np.array([phi_of(p, windows, label, parents) for label in labels_of(p)]))
+        psi.append(phi_of(p, windows, truth, parents) - phi[-1])
         losses.append(np.array([loss_of(p, windows, truth, label) for label in labels_of(p)]))
     return phi, psi, losses
 
@@ -166,18 +167,23 @@ def weights(rng, data, scale=1.0):
 
 
 @settings(max_examples=25, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1), scale=st.sampled_from([0.01, 0.3, 3.0]))
-def test_the_maximum_is_that_of_all_labels(seed, scale):
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    scale=st.sampled_from([0.01, 0.3, 3.0]),
+    parents=st.sampled_from([PARENTS, CHAIN]),
+)
+def test_the_maximum_is_that_of_all_labels(seed, scale, parents):
     rng = np.random.default_rng(seed)
     X, y = problem_data(rng)
-    data = bind(structure(), X, y)
-    phi, psi, losses = enumerated(X, truths_of(data.blocks))
+    data = bind(structure(parents), X, y)
+    phi, psi, losses = enumerated(X, truths_of(data.blocks), parents)
     w = weights(rng, data, scale)
     found = data.hinges(data.pad(w))
     slack = 1e-4 * (1.0 + np.abs(w).max())
-    assert_allclose(found, [max((c - p @ w).max(), 0.0) for p, c in zip(psi, losses)], atol=slack)
+    hinges = [max((c - p @ w).max(), 0.0) for p, c in zip(psi, losses, strict=True)]
+    assert_allclose(found, hinges, atol=slack)
     for p, own, label in zip(X, phi, data.predict(w), strict=True):
-        score = phi_of(p, placed(p), label) @ w
+        score = phi_of(p, placed(p), label, parents) @ w
         assert score >= (own @ w).max() - slack
 
 
@@ -265,10 +271,8 @@ def test_samples_by_suppression_are_the_best_of_each_root():
 def solved(rng_seed, solver=None, **options):
     X, y = problem_data(np.random.default_rng(rng_seed))
     weight = np.array([1.0, 0.5, 2.0, 1.0])
-    regularizer = options.pop("regularizer", None)
-    problem = Problem(
-        structure(least=0.2), X, y, C=0.5, sample_weight=weight, regularizer=regularizer
-    )
+    own = {name: options.pop(name) for name in ("regularizer", "n_jobs") if name in options}
+    problem = Problem(structure(least=0.2), X, y, C=0.5, sample_weight=weight, **own)
     result = solve(problem, solver, **{"tol": 1e-5, "random_state": 0} | options)
     return problem, result, enumerated(X, truths_of(problem.data.blocks)), 0.5 * weight
 
@@ -376,6 +380,27 @@ def test_poses_become_the_nearest_labels():
         assert_allclose(found.size, 2.0 * np.sqrt(step.prod()))
 
 
+def test_windows_reach_into_the_margin():
+    """Places and losses there are those of the cells that windows lie upon."""
+    rng = np.random.default_rng(21)
+    p = pyramid(rng, rows=4, columns=5, margin=1)
+    X = [p, p.mirror_image()]
+    joints = np.array([[20.0, 12.0], [-3.0, 4.0], [4.0, 20.0]])
+    y = [Pose(joints, np.ones(3, dtype=bool), np.zeros(3, dtype=int), 16.0)] * 2
+    data = bind(structure(), X, y)
+    shown = structure().poses(data.blocks, truths_of(data.blocks))
+    assert_array_equal(shown[0].visible, True)  # the second one beyond the image
+    step = p.steps[0]
+    assert (np.abs(shown[0].joints - joints) <= step / 2.0 + 1e-9).all()
+    for seed in range(10):
+        w = weights(np.random.default_rng(seed), data)
+        expected = [
+            loss_of(own, placed(own), truth, label)
+            for own, truth, label in zip(X, truths_of(data.blocks), data.predict(w), strict=True)
+        ]
+        assert_allclose(data.prediction_losses(w), expected)
+
+
 def test_joints_that_no_window_is_near_to_are_invisible():
     p = pyramid(np.random.default_rng(12), rows=3, columns=4)
     joints = np.array([[16.0, 12.0], [16.0, 12.0], [-30.0, 12.0]])
@@ -402,6 +427,11 @@ def test_one_image_is_learned():
     problem = Problem(structure(), X, [pose(rng, X[0])], C=5.0)
     result = solve(problem, tol=1e-3, random_state=0)
     assert result.certificate.status.name == "CONVERGED"
+
+
+def test_one_thread_more_reaches_the_same():
+    one, two = (solved(22, tol=1e-4, n_jobs=n_jobs)[1].certificate for n_jobs in (1, 2))
+    assert_allclose(two.primal, one.primal, rtol=2e-4)
 
 
 def test_labels_from_a_file_are_windows_of_their_parts_on_one_level():
@@ -477,14 +507,15 @@ def test_what_is_no_pose_is_refused(changes, message):
         structure().encode([p], [pose(rng, p)] * 2)
 
 
+@pytest.mark.parametrize("parents", [PARENTS, CHAIN], ids=["star", "chain"])
 @pytest.mark.parametrize("temperature", [0.02, 1.0, 30.0])
-def test_marginals_are_sums_over_all_labels(temperature):
+def test_marginals_are_sums_over_all_labels(temperature, parents):
     rng = np.random.default_rng(18)
     X, y = problem_data(rng)
-    own = structure()
+    own = structure(parents)
     data = bind(own, X, y)
     w = weights(rng, data)
-    phi, _psi, _losses = enumerated(X, truths_of(data.blocks))
+    phi, _psi, _losses = enumerated(X, truths_of(data.blocks), parents)
     for p, every, found in zip(X, phi, own.marginals(data.blocks, w, temperature), strict=True):
         scores = every @ w / temperature
         log_sum = scores.max() + np.log(np.exp(scores - scores.max()).sum())

@@ -63,7 +63,8 @@ def _sampler(varied: bool) -> Any:
     return sample
 
 
-_SAMPLES = {"diverse": _sampler(True), "suppression": _sampler(False)}
+_DIVERSE = _sampler(True)
+_SAMPLES = {"diverse": _DIVERSE, "suppression": _sampler(False)}
 
 
 class Parts(CompiledStructure):
@@ -192,8 +193,9 @@ class Parts(CompiledStructure):
 
     @property
     def oracles(self):
-        """With the sampler that was chosen."""
-        return super().oracles._replace(sample=_SAMPLES[self.sampling])
+        """With the sampler that was chosen, unless a subclass has its own."""
+        own = super().oracles
+        return own._replace(sample=_SAMPLES[self.sampling]) if own.sample is _DIVERSE else own
 
     def encode(self, X: Any, y: Any = None) -> Blocks:
         """X is a list of `Pyramid`, y one of `Pose`."""
@@ -440,7 +442,7 @@ class Parts(CompiledStructure):
                 total += part(each, spring + 3, -dy)
         return total
 
-    sample = staticmethod(_SAMPLES["diverse"])
+    sample = staticmethod(_DIVERSE)
 
 
 def _as_anchors(p: int, given: ArrayLike) -> np.ndarray:
