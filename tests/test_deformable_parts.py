@@ -23,7 +23,7 @@ from taut.solvers import (
     OneSlack,
     Subgradient,
 )
-from taut.structures import Parts
+from taut.structures import LatentParts, Parts
 from taut.vision import Pose, Pyramid
 
 ROWS, COLUMNS, CHANNELS = 1, 2, 2  # cells of a template
@@ -550,3 +550,43 @@ def test_an_image_without_room_has_marginals():
     none, some = own.marginals(blocks, w)
     assert_array_equal(none.hidden, 1.0)
     assert (some.hidden < 1.0).all()
+
+
+def test_latent_parts_are_where_they_score_most():
+    """Among all labels whose root is near its place, on its level."""
+    rng = np.random.default_rng(30)
+    X, y = problem_data(rng)
+    own = LatentParts(PARENTS, ANCHORS, **SETTINGS)
+    pairs = list(zip(X, y, strict=True))
+    data = bind(own, pairs)
+    first = truths_of(data.blocks)
+    assert (first[:, [0, 2]] == INVISIBLE).all()
+    for scale in (0.1, 3.0):
+        w = weights(rng, data, scale)
+        found = data.completed(data.blocks.truth, w)
+        for p, truth, label in zip(X, first, found, strict=True):
+            windows = placed(p)
+            if truth[1] == INVISIBLE:
+                assert_array_equal(label, truth)
+                continue
+            level = windows[truth[1]][2]
+            allowed = [
+                other
+                for other in labels_of(p)
+                if other[1] != INVISIBLE and windows[other[1]][2] == level
+                and root_is_right(p, windows, truth, other)
+            ]  # fmt: skip
+            scores = [phi_of(p, windows, other) @ w for other in allowed]
+            assert any((label == other).all() for other in allowed)
+            slack = 1e-4 * (1.0 + np.abs(w).max())
+            assert phi_of(p, windows, label) @ w >= max(scores) - slack
+        taut.check_structure(own, pairs, found, candidates=lambda i: labels_of(X[i]))
+
+
+def root_is_right(p, windows, truth, label):
+    """Whether the root of a label costs nothing."""
+    alone = np.full(3, INVISIBLE)
+    alone[1] = truth[1]
+    other = np.full(3, INVISIBLE)
+    other[1] = label[1]
+    return loss_of(p, windows, alone, other) == 0.0

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 import taut
-from taut import PartSVM
+from taut import LatentPartSVM, PartSVM
 from taut.errors import InvalidData, NotConverged
 from taut.metrics import pck, pcp
 from taut.vision import HogPyramid, Pose
@@ -190,3 +190,45 @@ def test_a_given_tree_serves_one_image():
     frame, poses, _mirror = one._framed(one._shown(Photographs(images, 640), joints, None, None))
     assert_array_equal(frame.parents, [1, -1, 1])
     assert len(poses) == 1
+
+
+LATENT = {
+    "C": 1.0, "n_parts": 3, "side": 3, "cells": 6, "scale_step": 2.0, "tol": 0.1,
+    "max_rounds": 3, "random_state": 0,
+}  # fmt: skip
+
+
+def boxed(n, seed):
+    """Images and the boxes of their objects."""
+    images, joints = made(n, seed)
+    return images, [[(*(own[0] - [6, 6]).tolist(), *(own[2] + [6, 6]).tolist())] for own in joints]
+
+
+def test_parts_are_found_from_boxes_alone(tmp_path):
+    images, boxes = boxed(8, 9)
+    rng = np.random.default_rng(10)
+    model = LatentPartSVM(**LATENT).fit([*images, image_with(rng)], [*boxes, []])
+    assert (np.diff([each.objective for each in model.rounds_]) <= 1e-9).all()
+    assert model.score(*boxed(6, 11)) > 0.9
+    assert len(model.names_) == 3
+    model.save(tmp_path / "latent.taut")
+    again = taut.load(tmp_path / "latent.taut")
+    for found, wanted in zip(again.detect(images), model.detect(images), strict=True):
+        assert_array_equal(found.edges, wanted.edges)
+        assert found.classes.dtype == wanted.classes.dtype
+
+
+@pytest.mark.parametrize(
+    ("images", "boxes", "settings", "message"),
+    [
+        (made(2)[0], [[(0, 0, 9, 9), (9, 9, 20, 20)], []], {}, "image 0 has 2 boxes"),
+        (made(2)[0], [[("a", 0, 0, 9, 9)], [("b", 0, 0, 9, 9)]], {}, "boxes are of 2 classes"),
+        (made(2)[0], None, {}, "y to be passed"),
+        (made(2)[0], [[], []], {}, "no image has a box"),
+        (*boxed(2, 0), {"n_parts": 0}, "n_parts = 0"),
+        (*boxed(2, 0), {"side": 30}, "give a smaller side"),
+    ],
+)
+def test_bad_boxes_are_refused(images, boxes, settings, message):
+    with pytest.raises(InvalidData, match=message):
+        LatentPartSVM(**{**LATENT, **settings}).fit(images, boxes)

@@ -14,6 +14,7 @@ from taut.estimators.graphs import GraphSVM, TreeSVM
 from taut.estimators.latent import LatentStructuredSVM, LatentSVM
 from taut.estimators.latent_boxes import LatentBoxSVM
 from taut.estimators.latent_multiclass import LatentMulticlassSVM
+from taut.estimators.latent_parts import LatentPartSVM
 from taut.estimators.online_svm import OnlineSVM
 from taut.estimators.parts import PartSVM
 from taut.estimators.ranking import RankSVM
@@ -40,6 +41,7 @@ ESTIMATORS: dict[str, type[Estimator]] = {
         BoxSVM,
         LatentBoxSVM,
         PartSVM,
+        LatentPartSVM,
     )
 }
 
@@ -51,6 +53,7 @@ __all__ = [
     "GraphSVM",
     "LatentBoxSVM",
     "LatentMulticlassSVM",
+    "LatentPartSVM",
     "LatentSVM",
     "LatentStructuredSVM",
     "MulticlassSVM",

@@ -52,6 +52,7 @@ class PartData(NamedTuple):
     centres: np.ndarray  # of each block's true windows in pixels of the stored image
     visible: np.ndarray
     reach: np.ndarray  # the square of how far from there a part is right
+    shares: np.ndarray  # of each part in the loss
     suppression: float
 
 
@@ -142,13 +143,13 @@ def place_loss(data, i, p, level, y, x):
         dy = (y - space.margin + 0.5 * space.heights[0]) * step_y - data.centres[i, p, 1]
         if dx * dx + dy * dy <= data.reach[i, p]:
             return 0.0
-    return 1.0 / data.visible.shape[1]
+    return data.shares[p]
 
 
 @helper
 def hidden_loss(data, i, p):
     """The loss of part p where it is invisible."""
-    return 1.0 / data.visible.shape[1] if data.visible[i, p] else 0.0
+    return data.shares[p] if data.visible[i, p] else 0.0
 
 
 @helper
@@ -387,3 +388,19 @@ def leave_out(data, i, tables, label, first, last):
                         k = first_window(space, m, t, n) + r * columns + c
                         tables.scores[k] = NOWHERE
     tables.scores[label[root]] = NOWHERE
+
+
+@helper
+def leave_out_levels(data, i, tables, kept):
+    """Let no label have its root on another level than `kept`, counted among those of all images.
+
+    Nor be invisible.
+    """
+    tree, space, m = data.tree, data.space, data.space.image[i]
+    n_parts, root = tree.parents.shape[0], tree.order[0]
+    for n in range(space.levels.starts[m + 1] - space.levels.starts[m]):
+        tables.hidden[n * n_parts + root] = NOWHERE
+        if space.levels.starts[m] + n != kept:
+            for t in range(tree.firsts[root], tree.firsts[root + 1]):
+                for k in range(first_window(space, m, t, n), first_window(space, m, t, n + 1)):
+                    tables.scores[k] = NOWHERE

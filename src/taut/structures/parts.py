@@ -208,8 +208,9 @@ class Parts(CompiledStructure):
         found = [self._truth(features, i, pose) for i, pose in enumerate(poses)]
         labels, centres, reach = (np.stack(arrays) for arrays in zip(*found, strict=True))
         data = PartData(
-            self.tree, features.space, 0, 0, centres, labels != INVISIBLE, reach, self.suppression
-        )
+            self.tree, features.space, 0, 0, centres, labels != INVISIBLE, reach, self._shares(),
+            self.suppression,
+        )  # fmt: skip
         return self._blocks(features, data, labels.ravel())
 
     def _blocks(self, features: PartFeatures, data: PartData, truth: np.ndarray) -> Blocks:
@@ -219,6 +220,10 @@ class Parts(CompiledStructure):
         size = room + 2 * room_of(space, self.tree)  # of float64, where `work` may be single
         offsets = self.n_parts * np.arange(len(space.image) + 1)
         return Blocks(data, features, offsets, truth, work_size=size)
+
+    def _shares(self) -> np.ndarray:
+        """Of each part in the loss."""
+        return np.full(self.n_parts, 1.0 / self.n_parts)
 
     def _hidden(self) -> Pose:
         """No part is seen."""

@@ -158,3 +158,44 @@ def complete_joints(pose: Pose, frame: PartFrame) -> np.ndarray:
                 joints[a] = joints[b] + (frame.layout[a] - frame.layout[b]) * pose.size
                 known[a] = True
     return joints
+
+
+def parts_of_template(weights: np.ndarray, count: int, side: int) -> np.ndarray:
+    """Where parts of a template are: its windows with most energy, one after the other.
+
+    Energy is the sum of the squares of positive weights. The cells of a part have none left for
+    those after it.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (rows, columns, n_channels)
+    count : int
+        How many parts there are; fewer where no energy is left.
+    side : int
+        Rows and columns of a window.
+
+    Returns
+    -------
+    ndarray of shape (n_parts, 2)
+        x and y of the middle of each, in cells.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taut.vision.part_frames import parts_of_template
+    >>> weights = np.zeros((4, 6, 1))
+    >>> weights[1, 1], weights[2, 4] = 2.0, 1.0
+    >>> parts_of_template(weights, count=3, side=1)
+    array([[1.5, 1.5],
+           [4.5, 2.5]])
+    """
+    energy = (np.maximum(weights, 0.0) ** 2).sum(axis=2)
+    found: list[tuple[float, float]] = []
+    for _ in range(count):
+        windows = np.lib.stride_tricks.sliding_window_view(energy, (side, side)).sum(axis=(2, 3))
+        row, column = np.unravel_index(windows.argmax(), windows.shape)
+        if found and not windows[row, column] > 0.0:
+            break
+        found.append((column + side / 2.0, row + side / 2.0))
+        energy[row : row + side, column : column + side] = 0.0
+    return np.array(found)
