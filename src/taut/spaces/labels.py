@@ -19,6 +19,7 @@ from taut.compiled.jit import helper
 from taut.compiled.lanes import aligned_zeros, unit_of
 from taut.compiled.linking import CHOSEN
 
+_ALL = 2**31  # more than there are potentials: none goes to a tail
 _ROUNDING = 8.0  # units in the last place of the largest scale that may be left where scales cancel
 
 
@@ -52,6 +53,22 @@ class Alone(NamedTuple):
 
     space: tuple
     block: int
+    w: np.ndarray
+
+
+class Cleared(NamedTuple):
+    """The walk sets the statistics of a label to 0."""
+
+    statistics: np.ndarray
+
+
+class Flushed(NamedTuple):
+    """The walk adds features of statistics above `least` to w one by one, and sets these to 0."""
+
+    space: tuple
+    block: int
+    statistics: np.ndarray
+    least: float
     w: np.ndarray
 
 
@@ -97,6 +114,19 @@ def _alone(each, index, amount):
     return single_potential(each.space, each.block, index, each.w) * each.w.dtype.type(amount)
 
 
+def _cleared(each, index, amount):
+    each.statistics[index] = 0.0
+    return 0.0
+
+
+def _flushed(each, index, amount):
+    sum_of_amounts = each.statistics[index]
+    each.statistics[index] = 0.0
+    if abs(sum_of_amounts) > each.least:
+        push_single(each.space, each.block, index, sum_of_amounts, each.w)
+    return 0.0
+
+
 def _times(each, index, amount):
     return part(each.each, index, amount * each.factor)
 
@@ -118,6 +148,8 @@ _WALKS = {
     Lifted: _lifted,
     Scatter: _scatter,
     Alone: _alone,
+    Cleared: _cleared,
+    Flushed: _flushed,
     Times: _times,
     Checked: _checked,
     Extent: _extent,
@@ -127,6 +159,9 @@ _WALKS = {
 #: What computes a potential alone, `SpaceFunctions.single`, by the type of the space.
 SINGLES: dict[type, Any] = {}
 
+
+#: What adds the features of such a potential to w, by the type of the space.
+PUSHES: dict[type, Any] = {}
 
 #: What acts on the weights that such a potential reads, by the type of the space.
 TOUCHES: dict[type, Any] = {}
@@ -150,6 +185,16 @@ def touch_single(space: Any, i: int, index: int, action: Any) -> None:
 @overload(touch_single, strict=False, jit_options=CHOSEN)
 def _choose_touch(space, i, index, action):
     return TOUCHES[space.instance_class]
+
+
+def push_single(space: Any, i: int, index: int, amount: float, w: np.ndarray) -> None:
+    """Add an amount of the features of a potential of block i to w."""
+    raise TypeError("features are added by compiled functions, not by Python")
+
+
+@overload(push_single, strict=False, jit_options=CHOSEN)
+def _choose_push(space, i, index, amount, w):
+    return PUSHES[space.instance_class]
 
 
 def part(each: Any, index: int, amount: float) -> float:
@@ -197,6 +242,8 @@ def _known_score(parts, has_single):
 
 def adding_of(operations: Any) -> Any:
     """A function that adds sum_q scales[q] phi(labels[q]) to w; `statistics` is room for one."""
+    if operations.single is not None:
+        return _adding_alone(operations.parts)
     return _adding(operations.parts, operations.push, operations.n_own, operations.spill)
 
 
@@ -213,6 +260,26 @@ def _adding(parts, push, n_own, spill):
                 largest = max(largest, abs(scales[q]))
         least = _ROUNDING * unit_of(w) * largest
         push(space, i, statistics, size, least, w)
+
+    return helper(add_labels)
+
+
+@functools.cache
+def _adding_alone(parts):
+    """By the potentials of the labels: blocks have thousands of others."""
+
+    def add_labels(space, data, i, labels, scales, statistics, w):
+        largest = 0.0
+        for q in range(scales.shape[0]):
+            parts(data, i, labels[q], Cleared(statistics))
+            largest = max(largest, abs(scales[q]))
+        for q in range(scales.shape[0]):
+            if scales[q] != 0.0:
+                scale = scales[q]
+                parts(data, i, labels[q], Scatter(statistics, statistics, _ALL, 0, scale))
+        least = _ROUNDING * unit_of(w) * largest
+        for q in range(scales.shape[0]):
+            parts(data, i, labels[q], Flushed(space, i, statistics, least, w))
 
     return helper(add_labels)
 
@@ -237,22 +304,21 @@ class ProductRoom(NamedTuple):
 def products_of(operations: Any) -> Any:
     """A function that fills row[q] = <phi(label), phi(labels[q])>."""
     if operations.single is not None:
-        return _products_alone(operations.parts, operations.push, operations.n_all)
+        return _products_alone(operations.parts)
     return _products(operations.parts, operations.lift, operations.n_all)
 
 
 @functools.cache
-def _products_alone(parts, push, n_all):
+def _products_alone(parts):
     def products(data, i, label, labels, room, row):
         space, scratch, statistics, _lifted = room
-        size = n_all(space, i, statistics)
-        parts(data, i, label, Scatter(statistics, statistics, size, 0, 1.0))
-        push(space, i, statistics, size, 0.0, scratch)
+        parts(data, i, label, Cleared(statistics))
+        parts(data, i, label, Scatter(statistics, statistics, _ALL, 0, 1.0))
+        parts(data, i, label, Flushed(space, i, statistics, 0.0, scratch))
         for q in range(labels.shape[0]):
             row[q] = parts(data, i, labels[q], Alone(space, i, scratch))
         for j in range(scratch.shape[0]):
             scratch[j] = 0.0
-        parts(data, i, label, Scatter(statistics, statistics, size, 0, -1.0))
 
     return helper(products)
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from taut.spaces.labels import SINGLES, TOUCHES
+from taut.spaces.labels import PUSHES, SINGLES, TOUCHES
 from taut.spaces.linear import SpaceFunctions, through_weights
 from taut.spaces.scaling import act
 from taut.spaces.windows import (
@@ -72,7 +72,16 @@ def _touch_single(space, i, j, action):
         touch_cells(space.windows, place_of(space.windows, space.windows.image[i], j)[0], action)
 
 
+def _push_single(space, i, j, amount, w):
+    """Add the features of a potential of block i."""
+    if j >= space.at:
+        w[space.tail_at + j - space.at] += w.dtype.type(amount)
+    else:
+        push_cells(space.windows, i, j, amount, w)
+
+
 SINGLES[PartSpace] = _single
+PUSHES[PartSpace] = _push_single
 TOUCHES[PartSpace] = _touch_single
 
 

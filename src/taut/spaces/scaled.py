@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 from taut.compiled.jit import helper
-from taut.spaces.labels import SINGLES, single_potential, touch_single
+from taut.spaces.labels import PUSHES, SINGLES, push_single, single_potential, touch_single
 from taut.spaces.linear import SpaceFunctions, through_weights
 from taut.spaces.scaling import Adding, Reading, ScaledSpace
 
@@ -43,7 +43,14 @@ def _single(space, i, index, w):
     return single_potential(space.inside, i, index, space.scaling.weights)
 
 
+def _push_single(space, i, index, amount, w):
+    """Add the features of a potential, through the weights that it reads."""
+    push_single(space.inside, i, index, amount, space.scaling.sums)
+    touch_single(space.inside, i, index, Adding(space.scaling, w))
+
+
 SINGLES[ScaledSpace] = _single
+PUSHES[ScaledSpace] = _push_single
 
 
 def _of_block(function):

@@ -24,7 +24,7 @@ import numpy as np
 from taut.compiled.jit import helper, kernel, specialise
 from taut.data.arrays import offsets_of, one_array, ranges
 from taut.spaces.features import Features
-from taut.spaces.labels import SINGLES, TOUCHES
+from taut.spaces.labels import PUSHES, SINGLES, TOUCHES
 from taut.spaces.linear import SpaceFunctions, through_weights
 from taut.spaces.scaling import act
 from taut.vision.boxes import mirrored_edges
@@ -359,14 +359,23 @@ def push_cells(space, i, j, amount, w):
     w[_bias(space, t)] += w.dtype.type(amount * space.bias)
 
 
+def _push_single(space, i, j, amount, w):
+    """Add the features of window j of block i."""
+    push_cells(space, i, j, amount, w)
+    start = _geometry(space, place_of(space, space.image[i], j)[0])
+    measures = _measures(space, i, j)
+    for q in range(MEASURES):
+        _write(w, start + q * KNOTS, measures[q], amount * space.geometry)
+
+
+PUSHES[WindowSpace] = _push_single
+_push_window = helper(_push_single)
+
+
 def _push(space, i, s, size, least, w):
     for j in range(count_windows(space, i)):
         if abs(s[j]) > least:
-            push_cells(space, i, j, s[j], w)
-            start = _geometry(space, place_of(space, space.image[i], j)[0])
-            measures = _measures(space, i, j)
-            for q in range(MEASURES):
-                _write(w, start + q * KNOTS, measures[q], s[j] * space.geometry)
+            _push_window(space, i, j, s[j], w)
 
 
 def _n_windows(space, i, s):
