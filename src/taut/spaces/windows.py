@@ -24,7 +24,7 @@ import numpy as np
 from taut.compiled.jit import helper, kernel, specialise
 from taut.data.arrays import offsets_of, one_array, ranges
 from taut.spaces.features import Features
-from taut.spaces.labels import SINGLES
+from taut.spaces.labels import SINGLE_PUSHES, SINGLES
 from taut.spaces.linear import SpaceFunctions, through_weights
 from taut.spaces.scaling import act
 from taut.vision.boxes import mirrored_edges
@@ -292,8 +292,8 @@ def _single(space, i, j, w):
 SINGLES[WindowSpace] = _single
 
 
-@helper
-def _push_window(space, i, j, amount, w):
+def _push_alone(space, i, j, amount, w):
+    """Add the features of window j of block i, times an amount."""
     m, channels = space.image[i], space.cells.shape[1]
     t, level, y, x = _place(space, m, j)
     columns, first = space.levels.shapes[level, 1], space.levels.cells[level]
@@ -313,6 +313,10 @@ def _push_window(space, i, j, amount, w):
     measures = _measures(space, i, j)
     for q in range(MEASURES):
         _write(w, start + q * KNOTS, measures[q], amount * space.geometry)
+
+
+SINGLE_PUSHES[WindowSpace] = _push_alone
+_push_window = helper(_push_alone)
 
 
 def _push(space, i, s, size, least, w):

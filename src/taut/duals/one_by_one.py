@@ -1,0 +1,246 @@
+"""Weight moves to the labels of a visit one by one, by an inner product each.
+
+What a block has, v = sum_q a_q psi_q, is known by its parts: what it had before the visit, of which
+a share is kept, and what the visit adds,
+
+    v = kept v0 + new,        sum_q a_q + (what is left on the truth) = C_i.
+
+For each label j there are |psi_j|^2, <v0, psi_j> and <new, psi_j>, so that three steps are known
+exactly, and the one that gains most is taken:
+
+    from the truth              a_j += step, as of dual coordinate descent;
+    from what the block had     v0 taken as one plane, where its labels are not known apart;
+    from everything             v -> (1 - step) v + step C_i psi_j, the pair step against the plane
+                                that all weight is merged into. A label that had weight may also
+                                move away from it.
+
+The dual never falls, and after the first label it is at least that of all weight there. No products
+of two labels of the visit are needed: K labels cost K inner products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from taut.binding import CompiledData
+from taut.compiled.jit import helper, kernel
+from taut.compiled.lanes import aligned_zeros
+from taut.spaces.labels import NEW, OLD, ProductRoom, SumRoom, sums_of
+
+#: What is known of a block in a visit, numbers in one array: its weight; what of it the truth has;
+#: what v0 may hand on as one plane; the share of v0 that is kept; what `new` is to be multiplied
+#: by; the inner products of v0 and new; their losses, and their violations at the w that the visit
+#: began with.
+(
+    TOTAL, REST, MERGED, KEPT, SCALE, OLD_SQUARE, CROSS, NEW_SQUARE, OLD_LOSS, NEW_LOSS,
+    OLD_VIOLATION, NEW_VIOLATION, LEAST,
+) = range(13)  # fmt: skip
+
+_TIED = 1e-13  # of a violation: a difference that rounding explains
+_NOTHING = 1e-13  # of a block's weight
+_WORTH = 1e-3  # of the first difference: later labels that differ by less are left out
+_SMALL = 1e-30  # a scale at which the numbers that it multiplies are written anew
+
+
+@kernel
+def begin(point, total, rest, merged, square, loss, violation):
+    """A block before its visit; `square`, `loss` and `violation` are those of v0."""
+    for p in range(point.shape[0]):
+        point[p] = 0.0
+    point[TOTAL], point[REST], point[MERGED] = total, rest, merged
+    point[KEPT], point[SCALE] = 1.0, 1.0
+    point[OLD_SQUARE], point[OLD_LOSS], point[OLD_VIOLATION] = square, loss, violation
+
+
+@helper
+def _square(point):
+    """|v|^2."""
+    kept = point[KEPT]
+    return kept * (kept * point[OLD_SQUARE] + 2.0 * point[CROSS]) + point[NEW_SQUARE]
+
+
+@helper
+def _violation(point, stiffness):
+    """loss - <w, v> of all that the block has, at w as it is by now."""
+    along = point[KEPT] * point[OLD_SQUARE] + point[CROSS]  # <v0, v>
+    before = point[KEPT] * point[OLD_VIOLATION] + point[NEW_VIOLATION]
+    return before - (_square(point) - along) / stiffness
+
+
+@helper
+def _violation_merged(point, stiffness):
+    """The same of v0 as one plane, of weight 1."""
+    along = (point[KEPT] - 1.0) * point[OLD_SQUARE] + point[CROSS]  # <v0, v - v0>
+    return (point[OLD_VIOLATION] - along / stiffness) / point[MERGED]
+
+
+@helper
+def _violation_now(point, violation, on_old, on_new, stiffness):
+    """That of a label by now."""
+    return violation - ((point[KEPT] - 1.0) * on_old + on_new) / stiffness
+
+
+@kernel
+def is_worth(point, violation, own, on_old, on_new, stiffness):
+    """Whether a label can gain something; its |psi|^2 need not be known."""
+    now = _violation_now(point, violation, on_old, on_new, stiffness)
+    low = _violation(point, stiffness) / point[TOTAL]
+    difference = abs(now - low) if own > 0.0 else now - low
+    if point[REST] > 0.0:
+        difference = max(difference, abs(now) if own > 0.0 else now)
+    if point[MERGED] > 0.0 and point[KEPT] > 0.0:
+        difference = max(difference, now - _violation_merged(point, stiffness))
+    if difference <= max(point[LEAST], _TIED * (1.0 + abs(now))):
+        return False
+    if point[LEAST] == 0.0:
+        point[LEAST] = _WORTH * difference
+    return True
+
+
+@helper
+def _exact(slope, curvature, low, high):
+    """The step of largest gain between two bounds, and its gain."""
+    curvature = max(curvature, 0.0)
+    step = high if slope > 0.0 else low
+    if abs(slope) < abs(step) * curvature:
+        step = slope / curvature
+    return step, step * (slope - 0.5 * step * curvature)
+
+
+@kernel
+def advance(point, violation, loss, own, square, on_old, on_new, stiffness):
+    """Take the best step to a label that has the weight `own`, or from it; what it then has more.
+
+    Beside that all weights, `own` too, shrink with point[KEPT] and point[SCALE].
+    """
+    total, kept = point[TOTAL], point[KEPT]
+    now = _violation_now(point, violation, on_old, on_new, stiffness)
+    amount, best = _exact(now, square / stiffness, -own, point[REST])
+    kind = 0
+    if point[MERGED] > 0.0:
+        size = point[MERGED]
+        apart = square - (2.0 * on_old - point[OLD_SQUARE] / size) / size
+        slope = now - _violation_merged(point, stiffness)
+        step, gain = _exact(slope, apart / stiffness, 0.0, kept * size)
+        if gain > best:
+            amount, best, kind = step, gain, 1
+    if total - own > _NOTHING * total:
+        apart = total * (total * square - 2.0 * (kept * on_old + on_new)) + _square(point)
+        slope = total * now - _violation(point, stiffness)
+        step, gain = _exact(slope, apart / stiffness, -own / (total - own), 1.0)
+        if gain > best:
+            amount, best, kind = step, gain, 2
+    if kind == 0:
+        point[REST] -= amount
+    elif kind == 1:
+        point[KEPT] -= amount / point[MERGED]
+        point[KEPT] = point[KEPT] if point[KEPT] > _NOTHING else 0.0
+    else:
+        _scale(point, 1.0 - amount)
+        on_new *= 1.0 - amount
+        amount *= total
+    point[CROSS] += amount * on_old
+    point[NEW_SQUARE] += amount * (2.0 * on_new + amount * square)
+    point[NEW_LOSS] += amount * loss
+    point[NEW_VIOLATION] += amount * violation
+    return amount
+
+
+@helper
+def _scale(point, factor):
+    """Multiply all that the block has, and what the truth has of its weight."""
+    point[REST] *= factor
+    point[KEPT] *= factor
+    point[SCALE] *= factor
+    point[CROSS] *= factor
+    point[NEW_SQUARE] *= factor * factor
+    point[NEW_LOSS] *= factor
+    point[NEW_VIOLATION] *= factor
+
+
+@kernel
+def balance(point, stiffness):
+    """The exact step between the truth and all that the block has beside it."""
+    rest, used = point[REST], point[TOTAL] - point[REST]
+    if used > _NOTHING * point[TOTAL]:
+        slope, curvature = _violation(point, stiffness), _square(point) / stiffness
+        step, _gain = _exact(slope, curvature, -1.0, rest / used)
+        _scale(point, 1.0 + step)
+        point[REST] = rest - step * used
+
+
+@kernel
+def outcome(point):
+    """The change of the summed loss, and the squared length of the move."""
+    gone = 1.0 - point[KEPT]
+    length = point[NEW_SQUARE] - gone * (2.0 * point[CROSS] - gone * point[OLD_SQUARE])
+    return point[NEW_LOSS] - gone * point[OLD_LOSS], max(length, 0.0)
+
+
+class VisitRoom(NamedTuple):
+    """What a visit knows of its block, and the sums that its inner products are taken with."""
+
+    point: np.ndarray
+    sums: SumRoom
+
+    @classmethod
+    def of(cls, data: CompiledData, products: ProductRoom) -> VisitRoom:
+        """For a thread that takes inner products there."""
+        alone = data.operations.single is not None
+        sums = SumRoom.of(products, data.blocks.features, alone)
+        return cls(aligned_zeros(LEAST + 1, np.float64), sums)
+
+
+def going_through(operations: Any) -> Callable:
+    """A function that moves a block's weight to labels, and writes what each then has more.
+
+    `begin` was called, and `hold` where the block had something. `coef` are the weights of labels
+    that are part of v0, of which point[KEPT] is left in the end. The label `best` comes first, then
+    those from number `start` on, then those from `first` to there.
+    """
+    sums, loss_of = sums_of(operations), operations.loss
+    clear, along, measure, add, shrink = sums[1:]
+
+    def go_through(
+        data, i, own, labels, first, start, count, best, violation, coef, stiffness, room, change
+    ):
+        point, rows = room.point, room.sums
+        clear(i, rows)
+        for q in range(count):
+            change[q] = 0.0
+        old_own, new_own = along(data, i, own, OLD, rows), 0.0
+        for place in range(start - 1, start + count - first):
+            q = place if place < count else place - count + first
+            if place < start:
+                q = best
+            elif q == best:
+                continue
+            on_old = old_own - along(data, i, labels[q], OLD, rows)
+            on_new = point[SCALE] * (new_own - along(data, i, labels[q], NEW, rows))
+            weight = point[KEPT] * coef[q] + point[SCALE] * change[q]
+            if not is_worth(point, violation[q], weight, on_old, on_new, stiffness):
+                continue
+            right, square = measure(data, i, own, labels[q], rows)
+            amount = advance(
+                point, violation[q], loss_of(data, i, labels[q]), weight, square, on_old, on_new,
+                stiffness,
+            )  # fmt: skip
+            if point[SCALE] < _SMALL:
+                shrink(i, point[SCALE], rows)
+                new_own *= point[SCALE]
+                for r in range(count):
+                    change[r] *= point[SCALE]
+                point[SCALE] = 1.0
+            if amount != 0.0:
+                amount /= point[SCALE]
+                add(data, i, own, labels[q], amount, rows)
+                new_own += amount * right
+                change[q] += amount
+        balance(point, stiffness)
+        for q in range(count):
+            change[q] *= point[SCALE]
+
+    return helper(go_through)
