@@ -26,18 +26,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from taut.binding import CompiledData
+from taut.compiled.heaps import exchange, heap, sink
 from taut.compiled.jit import helper, kernel
 from taut.compiled.lanes import aligned_zeros
 from taut.spaces.labels import NEW, OLD, ProductRoom, SumRoom, sums_of
 
 #: What is known of a block in a visit, numbers in one array: its weight; what of it the truth has;
 #: what v0 may hand on as one plane; the share of v0 that is kept; what `new` is to be multiplied
-#: by; the inner products of v0 and new; their losses, and their violations at the w that the visit
-#: began with.
+#: by; the inner products of v0 and new; their losses, their violations at the w that the visit
+#: began with, and their inner products with the truth; a difference of violations that is too small
+#: to be worth a step.
 (
     TOTAL, REST, MERGED, KEPT, SCALE, OLD_SQUARE, CROSS, NEW_SQUARE, OLD_LOSS, NEW_LOSS,
-    OLD_VIOLATION, NEW_VIOLATION, LEAST,
-) = range(13)  # fmt: skip
+    OLD_VIOLATION, NEW_VIOLATION, OLD_OWN, NEW_OWN, LEAST,
+) = range(15)  # fmt: skip
 
 _TIED = 1e-13  # of a violation: a difference that rounding explains
 _NOTHING = 1e-13  # of a block's weight
@@ -78,26 +80,31 @@ def _violation_merged(point, stiffness):
 
 
 @helper
-def _violation_now(point, violation, on_old, on_new, stiffness):
+def violation_now(point, violation, on_old, on_new, stiffness):
     """That of a label by now."""
     return violation - ((point[KEPT] - 1.0) * on_old + on_new) / stiffness
 
 
 @kernel
-def is_worth(point, violation, own, on_old, on_new, stiffness):
-    """Whether a label can gain something; its |psi|^2 need not be known."""
-    now = _violation_now(point, violation, on_old, on_new, stiffness)
+def bar(point, stiffness):
+    """A violation up to which a label without weight has nothing to gain."""
     low = _violation(point, stiffness) / point[TOTAL]
-    difference = abs(now - low) if own > 0.0 else now - low
     if point[REST] > 0.0:
-        difference = max(difference, abs(now) if own > 0.0 else now)
+        low = min(low, 0.0)
     if point[MERGED] > 0.0 and point[KEPT] > 0.0:
-        difference = max(difference, now - _violation_merged(point, stiffness))
-    if difference <= max(point[LEAST], _TIED * (1.0 + abs(now))):
-        return False
+        low = min(low, _violation_merged(point, stiffness))
+    return low + max(point[LEAST], _TIED * (1.0 + abs(low)))
+
+
+@kernel
+def is_worth(point, violation, own, on_old, on_new, stiffness):
+    """Whether a step is worth its cost; the label's |psi|^2 need not be known."""
+    now = violation_now(point, violation, on_old, on_new, stiffness)
+    low = bar(point, stiffness)
     if point[LEAST] == 0.0:
-        point[LEAST] = _WORTH * difference
-    return True
+        point[LEAST] = _WORTH * abs(now - low)
+    apart = abs(now - _violation(point, stiffness) / point[TOTAL])
+    return now > low or (own > 0.0 and apart > point[LEAST])
 
 
 @helper
@@ -117,14 +124,14 @@ def advance(point, violation, loss, own, square, on_old, on_new, stiffness):
     Beside that all weights, `own` too, shrink with point[KEPT] and point[SCALE].
     """
     total, kept = point[TOTAL], point[KEPT]
-    now = _violation_now(point, violation, on_old, on_new, stiffness)
+    now = violation_now(point, violation, on_old, on_new, stiffness)
     amount, best = _exact(now, square / stiffness, -own, point[REST])
     kind = 0
     if point[MERGED] > 0.0:
         size = point[MERGED]
         apart = square - (2.0 * on_old - point[OLD_SQUARE] / size) / size
         slope = now - _violation_merged(point, stiffness)
-        step, gain = _exact(slope, apart / stiffness, 0.0, kept * size)
+        step, gain = _exact(slope, apart / stiffness, -own, kept * size)
         if gain > best:
             amount, best, kind = step, gain, 1
     if total - own > _NOTHING * total:
@@ -163,7 +170,13 @@ def _scale(point, factor):
 
 @kernel
 def balance(point, stiffness):
-    """The exact step between the truth and all that the block has beside it."""
+    """Exact steps between the truth and v0 as one plane, and all that the block has."""
+    size = point[MERGED]
+    if size > 0.0:
+        slope, curvature = _violation_merged(point, stiffness), point[OLD_SQUARE] / size**2
+        step, _gain = _exact(slope, curvature / stiffness, -point[KEPT] * size, point[REST])
+        point[REST] -= step
+        point[KEPT] += step / size
     rest, used = point[REST], point[TOTAL] - point[REST]
     if used > _NOTHING * point[TOTAL]:
         slope, curvature = _violation(point, stiffness), _square(point) / stiffness
@@ -181,17 +194,19 @@ def outcome(point):
 
 
 class VisitRoom(NamedTuple):
-    """What a visit knows of its block, and the sums that its inner products are taken with."""
+    """What a visit knows of its block, in which order it goes, and sums for inner products."""
 
     point: np.ndarray
+    keys: np.ndarray
+    places: np.ndarray
     sums: SumRoom
 
     @classmethod
-    def of(cls, data: CompiledData, products: ProductRoom) -> VisitRoom:
-        """For a thread that takes inner products there."""
-        alone = data.operations.single is not None
-        sums = SumRoom.of(products, data.blocks.features, alone)
-        return cls(aligned_zeros(LEAST + 1, np.float64), sums)
+    def of(cls, data: CompiledData, products: ProductRoom, n_planes: int) -> VisitRoom:
+        """For a thread that takes inner products there, of up to so many labels in a visit."""
+        sums = SumRoom.of(products, data.blocks.features, data.operations.single is not None)
+        point, keys = (aligned_zeros(size, np.float64) for size in (LEAST + 1, n_planes))
+        return cls(point, keys, aligned_zeros(n_planes, np.int64), sums)
 
 
 def going_through(operations: Any) -> Callable:
@@ -199,46 +214,69 @@ def going_through(operations: Any) -> Callable:
 
     `begin` was called, and `hold` where the block had something. `coef` are the weights of labels
     that are part of v0, of which point[KEPT] is left in the end. The label `best` comes first, then
-    those from number `start` on, then those from `first` to there.
+    those from number `start` on by their violations after that, then all that have weight.
     """
-    sums, loss_of = sums_of(operations), operations.loss
-    clear, along, measure, add, shrink = sums[1:]
+    _hold, clear, along, measure, add, shrink = sums_of(operations)
+    loss_of = operations.loss
+
+    def known_of(data, i, label, room):
+        """The inner products of a label's psi with v0 and with what is new."""
+        point, rows = room.point, room.sums
+        on_old = point[OLD_OWN] - along(data, i, label, OLD, rows)
+        return on_old, point[SCALE] * (point[NEW_OWN] - along(data, i, label, NEW, rows))
+
+    known = helper(known_of)
+
+    def go_to(data, i, own, labels, q, count, violation, coef, stiffness, room, change):
+        """Take the step to a label, if it is worth it."""
+        point, rows, label = room.point, room.sums, labels[q]
+        on_old, on_new = known(data, i, label, room)
+        weight = point[KEPT] * coef[q] + point[SCALE] * change[q]
+        if not is_worth(point, violation[q], weight, on_old, on_new, stiffness):
+            return
+        right, square = measure(data, i, own, label, rows)
+        loss = loss_of(data, i, label)
+        amount = advance(point, violation[q], loss, weight, square, on_old, on_new, stiffness)
+        if point[SCALE] < _SMALL:
+            shrink(i, point[SCALE], rows)
+            point[NEW_OWN] *= point[SCALE]
+            for r in range(count):
+                change[r] *= point[SCALE]
+            point[SCALE] = 1.0
+        if amount != 0.0:
+            amount /= point[SCALE]
+            add(data, i, own, label, amount, rows)
+            point[NEW_OWN] += amount * right
+            change[q] += amount
+
+    go = helper(go_to)
 
     def go_through(
         data, i, own, labels, first, start, count, best, violation, coef, stiffness, room, change
     ):
-        point, rows = room.point, room.sums
-        clear(i, rows)
+        point, keys, places = room.point, room.keys, room.places
+        clear(i, room.sums)
+        point[OLD_OWN], point[NEW_OWN] = along(data, i, own, OLD, room.sums), 0.0
         for q in range(count):
             change[q] = 0.0
-        old_own, new_own = along(data, i, own, OLD, rows), 0.0
-        for place in range(start - 1, start + count - first):
-            q = place if place < count else place - count + first
-            if place < start:
-                q = best
-            elif q == best:
-                continue
-            on_old = old_own - along(data, i, labels[q], OLD, rows)
-            on_new = point[SCALE] * (new_own - along(data, i, labels[q], NEW, rows))
-            weight = point[KEPT] * coef[q] + point[SCALE] * change[q]
-            if not is_worth(point, violation[q], weight, on_old, on_new, stiffness):
-                continue
-            right, square = measure(data, i, own, labels[q], rows)
-            amount = advance(
-                point, violation[q], loss_of(data, i, labels[q]), weight, square, on_old, on_new,
-                stiffness,
-            )  # fmt: skip
-            if point[SCALE] < _SMALL:
-                shrink(i, point[SCALE], rows)
-                new_own *= point[SCALE]
-                for r in range(count):
-                    change[r] *= point[SCALE]
-                point[SCALE] = 1.0
-            if amount != 0.0:
-                amount /= point[SCALE]
-                add(data, i, own, labels[q], amount, rows)
-                new_own += amount * right
-                change[q] += amount
+        go(data, i, own, labels, best, count, violation, coef, stiffness, room, change)
+        low, waiting = bar(point, stiffness), 0
+        for q in range(start, count):
+            on_old, on_new = known(data, i, labels[q], room)
+            now = violation_now(point, violation[q], on_old, on_new, stiffness)
+            if q != best and now > low:
+                keys[waiting], places[waiting] = -now, q
+                waiting += 1
+        heap(keys, places, waiting)
+        while waiting > 0 and -keys[0] > bar(point, stiffness):
+            q = places[0]
+            waiting -= 1
+            exchange(keys, places, 0, waiting)
+            sink(keys, places, 0, waiting)
+            go(data, i, own, labels, q, count, violation, coef, stiffness, room, change)
+        for q in range(first, count):
+            if coef[q] != 0.0 or change[q] != 0.0:
+                go(data, i, own, labels, q, count, violation, coef, stiffness, room, change)
         balance(point, stiffness)
         for q in range(count):
             change[q] *= point[SCALE]
