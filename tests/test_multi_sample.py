@@ -21,7 +21,6 @@ from taut import (
     solve,
 )
 from taut.data import Stream, write_shards
-from taut.duals.plane_steps import sampled_steps
 from taut.duals.planes import CAPACITY, N_PLANES, PlaneArrays
 from taut.errors import InvalidData, InvalidType, MissingOracle
 from taut.solvers import DualCoordinate, MultiSample, OnlineMultiSample
@@ -41,54 +40,10 @@ DUAL = MultiSample(2, recentring=0.0)
 BOTH = [MultiSample, OnlineMultiSample]
 
 
-def block_of(coef, losses, gram):
-    """A block with planes of these coefficients, losses and inner products."""
-    places = np.zeros((1, 8), dtype=np.int64)
-    places[0, [N_PLANES, CAPACITY]] = len(coef)
-    return PlaneArrays(
-        places,
-        coef.copy(),
-        losses,
-        gram.ravel().copy(),
-        np.zeros(0, np.int32),
-        np.zeros(len(coef), np.int32),
-        np.zeros((2, 3), int),
-    )
-
-
 @pytest.fixture(autouse=True)
 def reports_by_no_clock(monkeypatch):
     """How often a sequential solver reports within a pass depends on the time that it takes."""
     monkeypatch.setattr("taut.solvers._sequential._SECONDS", 1e9)
-
-
-class TestStep:
-    @given(count=st.integers(2, 7), size=st.integers(1, 5), seed=st.integers(0, 2**32 - 1))
-    @settings(max_examples=200, deadline=None)
-    def test_is_never_worse_than_full_weight_on_the_argmax(self, count, size, seed):
-        rng = np.random.default_rng(seed)
-        psi = rng.normal(size=(count, size)) * rng.choice([0.0, 0.1, 1.0, 10.0], size=(count, 1))
-        losses, stiffness = rng.uniform(0.0, 2.0, count), rng.choice([0.5, 1.0, 8.0])
-        weight, w = rng.choice([0.1, 1.0, 30.0]), rng.normal(size=size)
-        psi[0], losses[0] = 0.0, 0.0
-        before = weight * rng.dirichlet(np.full(count, 0.5))
-        violation = losses - psi @ w
-        planes, change = block_of(before, losses, psi @ psi.T), np.zeros(2 * count)
-
-        def gain(coef):
-            moved = coef - before
-            return violation @ moved - 0.5 / stiffness * np.sum((moved @ psi) ** 2)
-
-        loss, length = sampled_steps(planes, 0, violation.copy(), stiffness, count, change)
-        coef, moved = planes.coef, change[:count]
-        scale = 1.0 + weight * np.abs(violation).max() + np.sum(psi**2) * weight**2
-        assert coef.min() >= 0.0
-        assert_allclose(coef.sum(), weight, rtol=1e-10)
-        assert_allclose(moved, coef - before, atol=1e-10 * weight)
-        assert_allclose(loss, moved @ losses, atol=1e-9 * scale)
-        assert_allclose(length, np.sum((moved @ psi) ** 2), atol=1e-9 * scale)
-        full = np.where(np.arange(count) == violation.argmax(), weight, 0.0)
-        assert gain(coef) >= max(gain(full), 0.0) - 1e-9 * scale
 
 
 def parts_of(case, size):

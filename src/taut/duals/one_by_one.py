@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from taut.binding import CompiledData
+from taut.binding import CompiledData, PythonData
 from taut.compiled.heaps import exchange, heap, sink
 from taut.compiled.jit import helper, kernel
 from taut.compiled.lanes import aligned_zeros
@@ -43,7 +43,7 @@ from taut.spaces.labels import NEW, OLD, ProductRoom, SumRoom, sums_of
 
 _TIED = 1e-13  # of a violation: a difference that rounding explains
 _NOTHING = 1e-13  # of a block's weight
-_WORTH = 1e-3  # of the first difference: later labels that differ by less are left out
+_WORTH = 1e-2  # of the first difference: later labels that differ by less are left out
 _SMALL = 1e-30  # a scale at which the numbers that it multiplies are written anew
 
 
@@ -282,3 +282,41 @@ def going_through(operations: Any) -> Callable:
             change[q] *= point[SCALE]
 
     return helper(go_through)
+
+
+def go_through_plain(
+    data: PythonData,
+    point: np.ndarray,
+    v0: np.ndarray,
+    psi: np.ndarray,
+    losses: np.ndarray,
+    violation: np.ndarray,
+    stiffness: float,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The same for psi of a plain structure: v after the visit, and the weights of the labels."""
+    beside = np.array([data.covector(row) for row in psi])
+    squares, on_old = np.einsum("qj,qj->q", psi, beside), beside @ v0
+    new, weights = np.zeros_like(v0), np.zeros(len(psi))
+
+    def go(q: int) -> None:
+        on_new, products = float(beside[q] @ new), (float(squares[q]), float(on_old[q]))
+        if is_worth(point, violation[q], weights[q], products[1], on_new, stiffness):
+            amount = advance(
+                point, violation[q], losses[q], weights[q], *products, on_new, stiffness
+            )
+            for numbers in (new, weights):
+                numbers *= point[SCALE]
+            point[SCALE] = 1.0
+            new[:] += amount * psi[q]
+            weights[q] += amount
+
+    best = int(np.argmax(violation))
+    go(best)
+    now = violation - (beside @ new + (point[KEPT] - 1.0) * on_old) / stiffness
+    for q in np.argsort(-now, kind="stable").tolist():
+        if q != best:
+            go(q)
+    for q in np.flatnonzero(weights).tolist():
+        go(q)
+    balance(point, stiffness)
+    return point[KEPT] * v0 + point[SCALE] * new, point[SCALE] * weights

@@ -7,9 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from taut.binding import Data, has_oracle
-from taut.duals import BlockDual, EnumeratedDual, MergedDual, planes_of
-from taut.duals.plane_steps import sampled_steps
+from taut.binding import Data, PythonData, has_oracle
+from taut.duals import BlockDual, EnumeratedDual, LabelledDual, MergedDual, MergedPythonDual
 from taut.solvers._block_ascent import BlockAscent
 from taut.solvers._several_labels import SeveralLabels
 
@@ -83,7 +82,6 @@ class MultiSample(SeveralLabels, BlockAscent):
         sampler, count = self.sampler_of(data), self.n_wanted
         if has_oracle(data, "expect"):
             return MergedDual(data, weight, n_jobs, sampler, count)
-        return planes_of(
-            data, weight, n_jobs, sampled_steps, count + 1, sampler=sampler, n_samples=count,
-            merges=True,
-        )  # fmt: skip
+        if isinstance(data, PythonData):
+            return MergedPythonDual(data, weight, sampler, count)
+        return LabelledDual(data, weight, n_jobs, sampler=sampler, n_samples=count)

@@ -6,11 +6,10 @@ from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
 from taut.binding import Data
-from taut.duals.plane_steps import sampled_steps
 from taut.solvers._sequential import Sequential
 from taut.solvers._sequential_state import SequentialState
 from taut.solvers._several_labels import SeveralLabels
-from taut.solvers._visitors import ExactVisitor, Step, Visitor
+from taut.solvers._visitors import ExactVisitor, Visitor
 
 
 @dataclass
@@ -64,11 +63,6 @@ class OnlineMultiSample(SeveralLabels, Sequential):
 
     _: KW_ONLY
     shuffle: bool = True
-
-    @property
-    def step(self) -> Step:
-        """Towards the argmax, then between all labels of the visit."""
-        return Step(sampled_steps, max_steps=1 + self.n_wanted)
 
     def visitor_of(self, data: Data, state: SequentialState) -> Visitor:
         """What visits blocks with the labels that the sampler finds, or with all of them."""
