@@ -44,6 +44,7 @@ from taut.spaces.labels import NEW, OLD, ProductRoom, SumRoom, sums_of
 _TIED = 1e-13  # of a violation: a difference that rounding explains
 _NOTHING = 1e-13  # of a block's weight
 _WORTH = 1e-2  # of the first difference: later labels that differ by less are left out
+_PAIRS = 4  # of the truth, v0 and what is new, that exchange weight in the end
 _SMALL = 1e-30  # a scale at which the numbers that it multiplies are written anew
 
 
@@ -157,10 +158,8 @@ def advance(point, violation, loss, own, square, on_old, on_new, stiffness):
 
 
 @helper
-def _scale(point, factor):
-    """Multiply all that the block has, and what the truth has of its weight."""
-    point[REST] *= factor
-    point[KEPT] *= factor
+def _scale_new(point, factor):
+    """Multiply what the visit has added."""
     point[SCALE] *= factor
     point[CROSS] *= factor
     point[NEW_SQUARE] *= factor * factor
@@ -168,21 +167,82 @@ def _scale(point, factor):
     point[NEW_VIOLATION] *= factor
 
 
-@kernel
-def balance(point, stiffness):
-    """Exact steps between the truth and v0 as one plane, and all that the block has."""
-    size = point[MERGED]
-    if size > 0.0:
-        slope, curvature = _violation_merged(point, stiffness), point[OLD_SQUARE] / size**2
-        step, _gain = _exact(slope, curvature / stiffness, -point[KEPT] * size, point[REST])
-        point[REST] -= step
-        point[KEPT] += step / size
+@helper
+def _scale(point, factor):
+    """Multiply all that the block has, and what the truth has of its weight."""
+    point[REST] *= factor
+    point[KEPT] *= factor
+    _scale_new(point, factor)
+
+
+@helper
+def _balance_all(point, stiffness):
+    """The exact step between the truth and all that the block has beside it."""
     rest, used = point[REST], point[TOTAL] - point[REST]
     if used > _NOTHING * point[TOTAL]:
         slope, curvature = _violation(point, stiffness), _square(point) / stiffness
         step, _gain = _exact(slope, curvature, -1.0, rest / used)
         _scale(point, 1.0 + step)
         point[REST] = rest - step * used
+
+
+@helper
+def _balance_pair(point, stiffness):
+    """The exact step between two of the truth, v0 and what is new; whether there was one.
+
+    From the plane of lowest violation that has weight to that of the highest.
+    """
+    size = point[MERGED]
+    old = point[KEPT] * size
+    new = point[TOTAL] - point[REST] - old
+    new = new if new > _NOTHING * point[TOTAL] else 0.0
+    of_old, of_new, square, across = _violation_merged(point, stiffness), 0.0, 0.0, 0.0
+    if new > 0.0:
+        along = (point[KEPT] - 1.0) * point[CROSS] + point[NEW_SQUARE]
+        of_new = (point[NEW_VIOLATION] - along / stiffness) / new
+        square, across = point[NEW_SQUARE] / new**2, point[CROSS] / (size * new)
+    up = 1 if of_old > 0.0 else 0
+    highest = max(of_old, 0.0)
+    if new > 0.0 and of_new > highest:
+        up, highest = 2, of_new
+    down, lowest, amount = up, highest, 0.0
+    if point[REST] > 0.0 and lowest > 0.0:
+        down, lowest, amount = 0, 0.0, point[REST]
+    if old > 0.0 and of_old < lowest:
+        down, lowest, amount = 1, of_old, old
+    if new > 0.0 and of_new < lowest:
+        down, lowest, amount = 2, of_new, new
+    if highest - lowest <= max(point[LEAST], _TIED * (1.0 + abs(highest))):
+        return False
+    curvature = 0.0
+    if up == 1 or down == 1:
+        curvature += point[OLD_SQUARE] / size**2
+    if up == 2 or down == 2:
+        curvature += square
+    if up + down == 3:
+        curvature -= 2.0 * across
+    if (highest - lowest) * stiffness < amount * curvature:
+        amount = (highest - lowest) * stiffness / curvature
+    for plane in range(3):
+        move = amount if plane == up else -amount if plane == down else 0.0
+        if plane == 0:
+            point[REST] = max(point[REST] + move, 0.0)
+        elif plane == 1:
+            point[KEPT] = max(point[KEPT] + move / size, 0.0)
+        elif move != 0.0:
+            _scale_new(point, max(1.0 + move / new, 0.0))
+    return True
+
+
+@kernel
+def balance(point, stiffness):
+    """Exact steps between the truth and all else; v0 and what is new apart, where they may be."""
+    if point[MERGED] == 0.0:
+        _balance_all(point, stiffness)
+        return
+    for _ in range(_PAIRS):
+        if not _balance_pair(point, stiffness):
+            return
 
 
 @kernel
