@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from taut.compiled.jit import helper
 
 
@@ -15,14 +17,16 @@ def exchange(values, places, a, b):
 @helper
 def sink(values, places, top, count):
     """Move an entry down to where it belongs."""
+    value, place = values[top], places[top]
     while 2 * top + 1 < count:
         child = 2 * top + 1
-        if child + 1 < count and values[child + 1] < values[child]:
-            child += 1
-        if values[top] <= values[child]:
+        if child + 1 < count:  # without a branch: which one is lower is hard to predict
+            child += np.int64(values[child + 1] < values[child])
+        if value <= values[child]:
             break
-        exchange(values, places, top, child)
+        values[top], places[top] = values[child], places[child]
         top = child
+    values[top], places[top] = value, place
 
 
 @helper

@@ -43,7 +43,7 @@ from taut.spaces.labels import NEW, OLD, ProductRoom, SumRoom, sums_of
 
 _TIED = 1e-13  # of a violation: a difference that rounding explains
 _NOTHING = 1e-13  # of a block's weight
-_WORTH = 1e-2  # of the first difference: later labels that differ by less are left out
+_WORTH = 2e-2  # of the first difference: later labels that differ by less are left out
 _PAIRS = 4  # of the truth, v0 and what is new, that exchange weight in the end
 _SMALL = 1e-30  # a scale at which the numbers that it multiplies are written anew
 
@@ -274,7 +274,7 @@ def going_through(operations: Any) -> Callable:
 
     `begin` was called, and `hold` where the block had something. `coef` are the weights of labels
     that are part of v0, of which point[KEPT] is left in the end. The label `best` comes first, then
-    those from number `start` on by their violations after that, then all that have weight.
+    those from number `start` on by their violations after that, then those that had weight.
     """
     _hold, clear, along, measure, add, shrink = sums_of(operations)
     loss_of = operations.loss
@@ -335,7 +335,7 @@ def going_through(operations: Any) -> Callable:
             sink(keys, places, 0, waiting)
             go(data, i, own, labels, q, count, violation, coef, stiffness, room, change)
         for q in range(first, count):
-            if coef[q] != 0.0 or change[q] != 0.0:
+            if coef[q] != 0.0:
                 go(data, i, own, labels, q, count, violation, coef, stiffness, room, change)
         balance(point, stiffness)
         for q in range(count):
@@ -376,7 +376,5 @@ def go_through_plain(
     for q in np.argsort(-now, kind="stable").tolist():
         if q != best:
             go(q)
-    for q in np.flatnonzero(weights).tolist():
-        go(q)
     balance(point, stiffness)
     return point[KEPT] * v0 + point[SCALE] * new, point[SCALE] * weights
