@@ -124,7 +124,7 @@ class MergedDual(MeanDual):
     def allocate(self, dtype):
         super().allocate(dtype)
         self.samples = [self.sampler.room(self.data, self.wanted, dtype) for _ in self.arenas]
-        self.visits = [VisitRoom.of(self.data, arena.products, self.wanted) for arena in self.arenas]
+        self.visits = [VisitRoom.of(self.data, a.products, self.wanted) for a in self.arenas]
 
     def _arena(self, dtype, number):
         return self.data.arena(dtype, number, self.wanted, self.wanted)

@@ -142,10 +142,9 @@ def advance(point, violation, loss, own, square, on_old, on_new, stiffness):
         if gain > best:
             amount, best, kind = step, gain, 2
     if kind == 0:
-        point[REST] -= amount
+        point[REST] = max(point[REST] - amount, 0.0)
     elif kind == 1:
-        point[KEPT] -= amount / point[MERGED]
-        point[KEPT] = point[KEPT] if point[KEPT] > _NOTHING else 0.0
+        point[KEPT] = max(kept - amount / point[MERGED], 0.0)
     else:
         _scale(point, 1.0 - amount)
         on_new *= 1.0 - amount
@@ -183,7 +182,7 @@ def _balance_all(point, stiffness):
         slope, curvature = _violation(point, stiffness), _square(point) / stiffness
         step, _gain = _exact(slope, curvature, -1.0, rest / used)
         _scale(point, 1.0 + step)
-        point[REST] = rest - step * used
+        point[REST] = max(rest - step * used, 0.0)
 
 
 @helper

@@ -276,8 +276,8 @@ class Planes:
     ) -> Planes:
         """Planes of blocks of these weights and sizes of labels, unless the arrays are none.
 
-        They have Gram matrices unless they are `bare`. Each block has room of its own within the pools, and coefficients >= 0 that sum to its
-        weight. Labels and losses are not looked at.
+        They have Gram matrices unless they are `bare`. Each block has room of its own within the
+        pools, and coefficients >= 0 that sum to its weight. Labels and losses are not looked at.
         """
         n = len(weight)
         numbers = Stored("f8", (None,))

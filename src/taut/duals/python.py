@@ -13,7 +13,6 @@ from taut.duals.planes import N_PLANES, SLOT, Planes, append, make_room
 from taut.sampling import ARGMAX, Sampler
 from taut.storage.stored import Stored, check, require
 
-
 _LEAST = 1e-13  # of a block's weight: a plane with less is given up
 
 
@@ -201,9 +200,9 @@ class MergedPythonDual(PythonDual):
         planes, point = self.planes.arrays, self.data.point(w)
         start, stored = planes.places[i, SLOT], self._stored(i)
         rest, used = planes.coef[start], planes.coef[start + 1 : start + len(stored)].sum()
-        old, loss = np.zeros(self.data.size), 0.0
-        for (where, values), loss in stored[1:]:
-            old[where] = values
+        (where, values), loss = stored[-1]
+        old = np.zeros(self.data.size)
+        old[where] = values
         merged = loss - old @ point
         found, values, highest = self._ask(i, w, max(merged if used > 0.0 else 0.0, 0.0))
         gap[i] = seen = self.weight[i] * highest - used * merged

@@ -145,7 +145,8 @@ def _sampled_visits(operations, make_sample, make_moves):
 class SampledVisitor(Visitor):
     """Labels that a sampler finds, of a compiled structure.
 
-    `scratch` is a vector of the size of w for inner products where those of rows are not known, zero up to rounding in between, and else empty.
+    `scratch` is a vector of the size of w for inner products where those of rows are not known,
+    zero up to rounding in between, and else empty.
     """
 
     def __init__(
