@@ -21,21 +21,23 @@ class MultiSample(SeveralLabels, BlockAscent):
     Given: for each block a few labels of high violation, little correlated, the loss-augmented
     argmax among them, from a sampler (`taut.sampling`). Comes out: w and a feasible a.
 
-    A visit moves weight between the labels of the sample and what the block has already. All weight
-    first goes towards the argmax by an exact step, so that a visit is never worse than full weight
-    on it; then pairs of labels exchange weight, as many times as there are labels. Where all labels
-    are sampled and the structure has an exact step, that is taken instead.
+    A visit moves the block's weight to one label of the sample after the other, each time by the
+    best of exact steps: from the truth, from what the block had, or from everything that it has
+    (`taut.duals.one_by_one`). The argmax comes first, so that a visit is never worse than full
+    weight on it. Each label takes one inner product with what the block has by then, and labels
+    that have nothing to gain take not even that. Where all labels are sampled and the structure has
+    an exact step, that is taken instead.
 
     A block's labels are merged into one plane after each visit, so that its memory does not grow:
     the mean of their statistics where the structure has expectations, a sparse vector for
     plain-Python structures, one weight per label where all are sampled. Compiled structures without
-    expectations keep their labels apart, which gains at least as much. Labels that were merged can
-    only lose weight together.
+    expectations keep a list of labels with their weights, without inner products; a visit goes
+    through these as well. Labels that were merged can only lose weight together.
 
     Over a source the features of one chunk at a time are kept; in sequence (`shuffle=False`) the
     outcome is that of the same data in memory.
 
-    Cost per pass: one call of the sampler per block, and (samples)^2 operations beside it.
+    Cost per pass: one call of the sampler per block, and one inner product for each label of it.
     Memory: as above, for each block.
     Certificate: exact.
 
