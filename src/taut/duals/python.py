@@ -91,6 +91,7 @@ class PythonDual(PlaneDual):
             self.data.release(np.flatnonzero(psi) for psi, _loss in found)
         change = np.empty(2 * len(violation))
         max_steps = self.oracle_steps if asks else self.max_steps
+        assert self.step is not None
         moves = self.step(planes, i, np.array(violation), stiffness, max_steps, change)
         for ((where, values), _loss), amount in zip(stored, change[: len(stored)], strict=True):
             if amount:

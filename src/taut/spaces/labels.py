@@ -371,7 +371,7 @@ def _sums_lifted(parts, lift, n_all):
             lifted[p] = 0.0
 
     def along(data, i, label, row, room):
-        end, factor = np.int64(room.reach[0]), room.reach[1]
+        end, factor = int(room.reach[0]), room.reach[1]
         return parts(data, i, label, Lifted(room.lifted[row], room.statistics[row], end, factor))
 
     def measure(data, i, own, label, room):
@@ -394,7 +394,7 @@ def _sums_lifted(parts, lift, n_all):
         parts(data, i, own, Scatter(new, new, size, 0, amount))
         parts(data, i, label, Scatter(new, new, size, 0, -amount))
         last, factor = room.lifted[LAST], new.dtype.type(amount)
-        for p in range(np.int64(room.reach[0])):
+        for p in range(int(room.reach[0])):
             lifted[p] += factor * last[p]
 
     def shrink(i, factor, room):
