@@ -17,7 +17,9 @@ from taut.spaces.windows import WindowFeatures
 from taut.structures import Boxes, LatentBoxes
 from taut.vision import Boxes as Truth
 from taut.vision import Pyramid, Templates
+from taut.vision.boxes import overlaps
 from taut.vision.templates import scales_of, templates_of
+from test_sampling import drawn
 
 KNOTS = 6
 ROWS, COLUMNS, CLASSES = np.array([2, 1]), np.array([1, 2]), np.array([0, 1])
@@ -353,3 +355,29 @@ def test_latent_windows_are_those_that_overlap_enough():
         structure.encode(pairs, [*chosen[1:], chosen[0]])
     with pytest.raises(InvalidData, match="settled"):
         LatentBoxes(TEMPLATES, settled=0.4)
+
+
+def test_samples_are_those_of_greedy_suppression():
+    rng = np.random.default_rng(14)
+    X, y = problem_data(rng)
+    data = Problem(Boxes(TEMPLATES, suppression=0.2), X, y).data
+    features, given = data.blocks.features, data.blocks.data
+    for i in range(len(X)):
+        v = rng.normal(size=data.n_features)
+        labels, _values = drawn(data, "own", i, v, 5)
+        padded = data.pad(v.astype(data.dtype))
+        n = features.window_counts[i]
+        scores = features.scores(i, padded, np.empty(features.n_potentials, dtype=data.dtype))
+        own = slice(given.starts[i], given.starts[i] + n)
+        values, groups = scores + given.losses[own], given.groups[own]
+        edges = features.stored_edges(i)
+        close, columns = overlaps(edges, edges) > 0.2, []
+        for g, missing in enumerate(given.missing[given.offsets[i] : given.offsets[i + 1]]):
+            left = np.flatnonzero((groups == g) & (values > missing))
+            column = []
+            while len(left):
+                column.append(left[values[left].argmax()])
+                left = left[(left != column[-1]) & ~close[column[-1], left]]
+            columns.append([*column, *[-1] * 5][:5])
+        expected = dict.fromkeys(zip(*columns, strict=True))
+        assert labels == list(expected)

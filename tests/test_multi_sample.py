@@ -21,8 +21,7 @@ from taut import (
     solve,
 )
 from taut.data import Stream, write_shards
-from taut.duals.plane_steps import sampled_steps
-from taut.duals.planes import CAPACITY, N_PLANES, PlaneArrays
+from taut.duals.one_by_one import KEPT, LEAST, REST, begin, go_through_plain, outcome
 from taut.errors import InvalidData, InvalidType, MissingOracle
 from taut.solvers import DualCoordinate, MultiSample, OnlineMultiSample
 from taut.structures import Multiclass, PairwiseRanking, RowFeatures
@@ -41,54 +40,56 @@ DUAL = MultiSample(2, recentring=0.0)
 BOTH = [MultiSample, OnlineMultiSample]
 
 
-def block_of(coef, losses, gram):
-    """A block with planes of these coefficients, losses and inner products."""
-    places = np.zeros((1, 8), dtype=np.int64)
-    places[0, [N_PLANES, CAPACITY]] = len(coef)
-    return PlaneArrays(
-        places,
-        coef.copy(),
-        losses,
-        gram.ravel().copy(),
-        np.zeros(0, np.int32),
-        np.zeros(len(coef), np.int32),
-        np.zeros((2, 3), int),
-    )
-
-
 @pytest.fixture(autouse=True)
 def reports_by_no_clock(monkeypatch):
     """How often a sequential solver reports within a pass depends on the time that it takes."""
     monkeypatch.setattr("taut.solvers._sequential._SECONDS", 1e9)
 
 
-class TestStep:
-    @given(count=st.integers(2, 7), size=st.integers(1, 5), seed=st.integers(0, 2**32 - 1))
+class Plain:
+    """What steps ask of bound data: inner products are those of psi."""
+
+    @staticmethod
+    def covector(psi):
+        return psi
+
+
+class TestOneByOne:
+    @given(
+        count=st.integers(1, 7),
+        size=st.integers(1, 5),
+        rest=st.sampled_from([0.0, 0.4, 1.0]),
+        seed=st.integers(0, 2**32 - 1),
+    )
     @settings(max_examples=200, deadline=None)
-    def test_is_never_worse_than_full_weight_on_the_argmax(self, count, size, seed):
+    def test_is_never_worse_than_full_weight_on_the_argmax(self, count, size, rest, seed):
         rng = np.random.default_rng(seed)
-        psi = rng.normal(size=(count, size)) * rng.choice([0.0, 0.1, 1.0, 10.0], size=(count, 1))
-        losses, stiffness = rng.uniform(0.0, 2.0, count), rng.choice([0.5, 1.0, 8.0])
-        weight, w = rng.choice([0.1, 1.0, 30.0]), rng.normal(size=size)
-        psi[0], losses[0] = 0.0, 0.0
-        before = weight * rng.dirichlet(np.full(count, 0.5))
-        violation = losses - psi @ w
-        planes, change = block_of(before, losses, psi @ psi.T), np.zeros(2 * count)
+        scales = rng.choice([0.0, 0.1, 1.0, 10.0], size=(count + 1, 1))
+        (merged, *psi) = rng.normal(size=(count + 1, size)) * scales
+        losses, stiffness = rng.uniform(0.0, 2.0, count + 1), rng.choice([0.5, 1.0, 8.0])
+        weight, w, psi = rng.choice([0.1, 1.0, 30.0]), rng.normal(size=size), np.array(psi)
+        used = weight * (1.0 - rest)
+        violation, of_merged = losses[1:] - psi @ w, losses[0] - merged @ w
+        point, old = np.zeros(LEAST + 1), used * merged
+        begin(point, weight, weight - used, used, old @ old, used * losses[0], used * of_merged)
+        v, weights = go_through_plain(Plain, point, old, psi, losses[1:], violation, stiffness)
+        loss, length = outcome(point)
+        kept = point[KEPT] * used
+        scale = 1.0 + weight * np.abs(losses).sum() + weight**2 * (np.square(psi).sum() + 1e3)
+        assert weights.min() >= -1e-12 * weight
+        assert min(kept, point[REST]) >= 0.0
+        assert_allclose(kept + point[REST] + weights.sum(), weight, rtol=1e-10)
+        assert_allclose(v, kept * merged + weights @ psi, atol=1e-10 * scale)
+        assert_allclose(loss, (kept - used) * losses[0] + weights @ losses[1:], atol=1e-10 * scale)
+        assert_allclose(length, np.sum((v - old) ** 2), atol=1e-10 * scale)
 
-        def gain(coef):
-            moved = coef - before
-            return violation @ moved - 0.5 / stiffness * np.sum((moved @ psi) ** 2)
+        def gain(kept, weights):
+            move = (kept - used) * merged + weights @ psi
+            linear = (kept - used) * of_merged + weights @ violation
+            return linear - 0.5 / stiffness * np.sum(move**2)
 
-        loss, length = sampled_steps(planes, 0, violation.copy(), stiffness, count, change)
-        coef, moved = planes.coef, change[:count]
-        scale = 1.0 + weight * np.abs(violation).max() + np.sum(psi**2) * weight**2
-        assert coef.min() >= 0.0
-        assert_allclose(coef.sum(), weight, rtol=1e-10)
-        assert_allclose(moved, coef - before, atol=1e-10 * weight)
-        assert_allclose(loss, moved @ losses, atol=1e-9 * scale)
-        assert_allclose(length, np.sum((moved @ psi) ** 2), atol=1e-9 * scale)
         full = np.where(np.arange(count) == violation.argmax(), weight, 0.0)
-        assert gain(coef) >= max(gain(full), 0.0) - 1e-9 * scale
+        assert gain(kept, weights) >= max(gain(0.0, full), 0.0) - 1e-10 * scale
 
 
 def parts_of(case, size):

@@ -22,7 +22,6 @@ from taut import (
     solve,
 )
 from taut.data import Stream, write_shards
-from taut.duals.plane_steps import sampled_steps
 from taut.engines import turns
 from taut.errors import InvalidData
 from taut.sampling import Argmax
@@ -34,7 +33,7 @@ from taut.solvers import (
     _sequential,
 )
 from taut.solvers._sequential import Sequential
-from taut.solvers._visitors import ExactVisitor, Step
+from taut.solvers._visitors import ExactVisitor
 from taut.spaces.labels import score_of
 from taut.structures import Multiclass, Regression, Scalar
 
@@ -243,10 +242,6 @@ class Several(Sequential):
     exact: bool = False
     shuffle: bool = False
 
-    @property
-    def step(self):
-        return Step(sampled_steps, max_steps=300)
-
     def sampler_of(self, data):
         return self.sampler
 
@@ -267,7 +262,7 @@ class Several(Sequential):
 def test_steps_over_all_labels_solve_a_single_block(form, exact):
     case = STRUCTURES[form]
     solver = Several(sampler=Everything(case.labels(3)), exact=exact)
-    result = run(case.problem(blocks=[3]), solver, 1)
+    result = run(case.problem(blocks=[3]), solver, 1 if exact else 1000)
     psi, losses = (part[3:4] for part in case.reference)
     optimum = solve_qp(psi, losses, [1.0])[0]
     assert_allclose(result.certificate.dual, optimum, rtol=1e-5)
@@ -291,7 +286,7 @@ def test_exact_and_sampled_steps_agree():
         run(case.problem(), Several(sampler=Everything(case.labels(0)), exact=exact), 4)
         for exact in (False, True)
     ]
-    assert_allclose(ends[0].history["dual"], ends[1].history["dual"], rtol=1e-3)
+    assert_allclose(ends[0].history["dual"], ends[1].history["dual"], rtol=5e-2)
 
 
 # Projection

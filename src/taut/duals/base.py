@@ -14,7 +14,7 @@ from taut.compiled.lanes import aligned_zeros
 from taut.duals.planes import N_PLANES, PlaneArrays, Planes
 from taut.duals.threads import Worker, alone, collect, together
 from taut.errors import MissingOracle
-from taut.spaces.labels import products_of, score_of
+from taut.spaces.labels import score_of
 
 Arrays = dict[str, np.ndarray]
 _WORTHWHILE = 64  # visits per thread, below which one thread is faster
@@ -32,20 +32,6 @@ def select(labels, values, count, factor, chosen, scales):
             scales[kept] = factor * values[q]
             kept += 1
     return kept
-
-
-def gram_filling_of(operations):
-    """A function that fills rows first..count - 1 of the Gram matrix of labels' phi."""
-    products = products_of(operations)
-
-    def fill_gram(data, i, labels, first, count, gram, arena):
-        for added in range(first, count):
-            products(data, i, labels[added], labels[: added + 1], arena.products, arena.row)
-            for q in range(added + 1):
-                gram[added, q] = arena.row[q]
-                gram[q, added] = arena.row[q]
-
-    return helper(fill_gram)
 
 
 def looking_of(operations):
@@ -223,7 +209,8 @@ class PlaneDual(BlockDual):
     """What the two forms with planes share: only how planes are found and applied differs.
 
     A visit ends with `step`, one of `taut.duals.plane_steps`, of up to `max_steps`; one with the
-    oracle of up to `oracle_steps`, where that is given.
+    oracle of up to `oracle_steps`, where that is given. Without a step, weight goes to labels one
+    by one (`taut.duals.one_by_one`), and no Gram matrices are kept.
 
     A label that the oracle finds is added if its violation exceeds that of all planes, the slack,
     by more than `margin`; any other label of a sample if it exceeds `share` of the same bar. A full
@@ -240,7 +227,7 @@ class PlaneDual(BlockDual):
         data: Data,
         weight: np.ndarray,
         n_jobs: int,
-        step: Callable,
+        step: Callable | None,
         max_steps: int,
         oracle_steps: int | None,
     ) -> None:

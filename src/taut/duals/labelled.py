@@ -11,7 +11,8 @@ from taut.compiled.jit import around, helper
 from taut.compiled.label_rows import is_among
 from taut.compiled.lanes import aligned_zeros, unit_of
 from taut.data.arrays import ranges
-from taut.duals.base import PlaneDual, gram_filling_of, looking_of, select
+from taut.duals.base import PlaneDual, looking_of, select
+from taut.duals.one_by_one import KEPT, VisitRoom, begin, going_through, outcome
 from taut.duals.planes import (
     CAPACITY,
     N_PLANES,
@@ -26,16 +27,82 @@ from taut.duals.planes import (
 )
 from taut.duals.threads import exchange, moving_of
 from taut.sampling import ARGMAX, Sampler
-from taut.spaces.labels import adding_of, known_score_of
+from taut.spaces.labels import Scatter, adding_of, known_score_of, products_of, sums_of
 from taut.storage.stored import check, check_near, require, vector
 
 _DOUBT = 1e-6  # relative, by which an argmax below a known label must be wrong
 _ROUNDING = 1e-9  # relative, of losses that are computed again
+_LEAST = 1e-13  # of a block's weight: a plane with less is given up, so that planes stay few
 _AHEAD = 2  # visits between asking for a block's planes and using them
 
 
-def _plane_pass(operations, step, make_sample):
-    pull, fill_gram = operations.pull, gram_filling_of(operations)
+def _by_gram(operations, step):
+    """What moves a block's weight by a step that goes by the Gram matrix of its labels' phi."""
+    products = products_of(operations)
+
+    def by_gram(
+        data, i, planes, known, count, violation, stiffness, max_steps, room, arena, change
+    ):
+        """Fill the rows of planes beyond those that are known, and take the step."""
+        labels, gram, row = labels_of(planes, i), gram_of(planes, i), arena.row
+        for added in range(known if known > 1 or known == count else 0, count):
+            products(data, i, labels[added], labels[: added + 1], arena.products, row)
+            for q in range(added + 1):
+                gram[added, q] = row[q]
+                gram[q, added] = row[q]
+        return step(planes, i, violation, stiffness, max_steps, change)
+
+    return helper(by_gram)
+
+
+def _one_by_one(operations):
+    """What moves it to one label after the other, by inner products with their sum."""
+    parts, n_all, hold = operations.parts, operations.n_all, sums_of(operations).hold
+    go_through = going_through(operations)
+
+    def one_by_one(
+        data, i, planes, known, count, violation, stiffness, max_steps, room, arena, change
+    ):
+        """New labels first, then those that have weight."""
+        start, labels, statistics = planes.places[i, SLOT], labels_of(planes, i), arena.statistics
+        coef = planes.coef[start : start + count]
+        used, loss, violated, best = 0.0, 0.0, 0.0, 0
+        size = n_all(room.sums.products.space, i, statistics)
+        for p in range(size):
+            statistics[p] = 0.0
+        for q in range(1, count):
+            if coef[q] > 0.0:
+                used += coef[q]
+                loss += coef[q] * planes.loss[start + q]
+                violated += coef[q] * violation[q]
+                parts(data, i, labels[q], Scatter(statistics, statistics, size, 0, -coef[q]))
+            best = q if violation[q] > violation[best] or best == 0 else best
+        change[0] = 0.0
+        if best == 0:
+            return 0.0, 0.0
+        parts(data, i, labels[0], Scatter(statistics, statistics, size, 0, used))
+        square, total = hold(i, statistics, size, room.sums), coef[0] + used
+        begin(room.point, total, coef[0], 0.0, square, loss, violated)
+        go_through(
+            data, i, labels[0], labels, 1, known, count, best, violation, coef, stiffness, room,
+            change,
+        )  # fmt: skip
+        kept, rest = room.point[KEPT], total
+        for q in range(1, count):
+            new = kept * coef[q] + change[q]
+            new = new if new > _LEAST * total else 0.0
+            change[q] = new - coef[q]
+            change[0] -= change[q]
+            coef[q] = new
+            rest -= new
+        coef[0] = rest if rest > _LEAST * total else 0.0
+        return outcome(room.point)
+
+    return helper(one_by_one)
+
+
+def _plane_pass(operations, make_moves, make_sample):
+    pull, move_weight = operations.pull, make_moves(operations)
     score, ALONE = known_score_of(operations), operations.single is not None
     sample = helper(make_sample(operations))
     ask_for, ask_for_rows = operations.prefetch, operations.ask
@@ -43,7 +110,7 @@ def _plane_pass(operations, step, make_sample):
 
     def plane_pass(
         space, data, offsets, truth, order, weight, worker, stiffness, asks, max_steps, seed,
-        rule, planes, room, arena, gap, sums, progress,
+        rule, planes, samples, room, arena, gap, sums, progress,
     ):  # fmt: skip
         """Visit blocks in order from progress[0]; stop before one whose planes lack room.
 
@@ -73,7 +140,7 @@ def _plane_pass(operations, step, make_sample):
             own = truth[offsets[i] : offsets[i + 1]]
             labels = labels_of(planes, i)
             start = planes.places[i, SLOT]
-            count = planes.places[i, N_PLANES]
+            count = known = planes.places[i, N_PLANES]
             exchange(worker, progress[0])
             pulled = asks or not ALONE
             if pulled:
@@ -90,7 +157,7 @@ def _plane_pass(operations, step, make_sample):
                 worst = max(worst, value)
             if asks:
                 found = arena.found[: wanted * size].reshape((wanted, size))
-                n_found = sample(data, i, work, 1.0, first_seed + i, room, found, values)
+                n_found = sample(data, i, work, 1.0, first_seed + i, samples, found, values)
                 # A label that is stored already comes back with the same value up to rounding.
                 bar = worst + margin + rounding * (1.0 + abs(worst))
                 doubt = max(_DOUBT, 1e4 * rounding) * (1.0 + abs(worst) + abs(base))
@@ -104,13 +171,13 @@ def _plane_pass(operations, step, make_sample):
                         new = append(planes, i, found[f], loss_of(data, i, found[f]))
                         violation[new] = value
                         count = new + 1
-                        first = new if new > 1 else 0
-                        fill_gram(data, i, labels, first, count, gram_of(planes, i), arena)
                     if f == 0:
                         bar *= share
                 gap[i] = weight[i] * worst - mean
             sums[2] += weight[i] * worst - mean
-            loss, length = step(planes, i, violation, stiffness, max_steps, change)
+            loss, length = move_weight(
+                data, i, planes, known, count, violation, stiffness, max_steps, room, arena, change
+            )
             sums[0] += loss
             sums[1] += length
             kept = select(labels, change, count, -1.0 / stiffness, arena.chosen, row)
@@ -157,6 +224,24 @@ def _plane_gaps(operations):
     return plane_gaps
 
 
+def _plane_squares(operations):
+    measure = sums_of(operations).measure
+
+    def plane_squares(data, planes, room, out):
+        """out[i] = the mean |psi|^2 of block i's planes, by their coefficients; 0 without any."""
+        for i in range(out.shape[0]):
+            start, labels = planes.places[i, SLOT], labels_of(planes, i)
+            total, weight = 0.0, 0.0
+            for q in range(1, planes.places[i, N_PLANES]):
+                if planes.coef[start + q] > 0.0:
+                    _right, square = measure(data, i, labels[0], labels[q], room.sums)
+                    total += planes.coef[start + q] * square
+                    weight += planes.coef[start + q]
+            out[i] = total / weight if weight > 0.0 else 0.0
+
+    return plane_squares
+
+
 def _plane_losses(operations):
     loss_of = operations.loss
 
@@ -181,7 +266,7 @@ class LabelledDual(PlaneDual):
         data: CompiledData,
         weight: np.ndarray,
         n_jobs: int,
-        step: Callable,
+        step: Callable | None = None,
         max_steps: int = 1,
         sampler: Sampler = ARGMAX,
         n_samples: int = 1,
@@ -191,14 +276,15 @@ class LabelledDual(PlaneDual):
         self.sampler = sampler
         self.wanted = sampler.n_labels(data, n_samples)
         blocks = self.data.blocks
-        self.planes = Planes(self.weight, blocks.truth, blocks.offsets)
+        self.planes = Planes(self.weight, blocks.truth, blocks.offsets, bare=step is None)
+        self.moves = _one_by_one if step is None else around(_by_gram, step)
         self.allocate(data.dtype)
 
     def allocate(self, dtype):
         size = 0 if self.data.lifts else self.data.size
         self.scratch = [aligned_zeros(size, dtype) for _ in range(self.n_jobs)]
         self.spaces = [self.data.space(dtype, number=k) for k in range(self.n_jobs)]
-        self.rooms = [self.sampler.room(self.data, self.wanted, dtype) for _ in self.scratch]
+        self.samples = [self.sampler.room(self.data, self.wanted, dtype) for _ in self.scratch]
         self._share()
 
     def _share(self) -> None:
@@ -212,15 +298,19 @@ class LabelledDual(PlaneDual):
             self.data.arena(scratch.dtype, k, self.wanted, most, scratch)
             for k, scratch in enumerate(self.scratch)
         ]
+        self.rooms = [
+            VisitRoom.of(self.data, arena.products, most) if self.step is None else ()
+            for arena in self.arenas
+        ]
 
     def visit_part(self, number, order, worker, stiffness, asks, gap, sums):
         blocks, progress = self.data.blocks, aligned_zeros(2, np.int64)
         max_steps = self.oracle_steps if asks else self.max_steps
-        self.data.kernel(around(_plane_pass, self.step, self.sampler.make))(
+        self.data.kernel(around(_plane_pass, self.moves, self.sampler.make))(
             self.spaces[number], blocks.data, blocks.offsets, blocks.truth, order, self.weight,
             worker, stiffness, asks, max_steps, self.seed,
             (self.margin, self.share, self.patience), self.shares[number],
-            self.rooms[number], self.arenas[number], gap, sums, progress,
+            self.samples[number], self.rooms[number], self.arenas[number], gap, sums, progress,
         )  # fmt: skip
         if progress[1]:
             self.data.doubt_argmax(progress[1] - 1)
@@ -232,6 +322,15 @@ class LabelledDual(PlaneDual):
             self.spaces[0], blocks.data, blocks.offsets, blocks.truth, self.weight,
             self.planes.arrays, w, arena.work, arena.found, gap,
         )  # fmt: skip
+
+    def curvature(self):
+        if self.step is not None:
+            return super().curvature()
+        out = np.empty(self.data.n_blocks)
+        self.data.kernel(_plane_squares)(
+            self.data.blocks.data, self.planes.arrays, self.rooms[0], out
+        )
+        return out
 
     def make_space(self):
         if 2 * self.planes.arrays.places[:, CAPACITY].max() > len(self.arenas[0].row):
@@ -259,7 +358,7 @@ class LabelledDual(PlaneDual):
     def check(self, arrays, weight):
         blocks, structure = self.data.blocks, self.data.structure
         sizes = np.diff(blocks.offsets)
-        planes = Planes.check(arrays, weight, sizes)
+        planes = Planes.check(arrays, weight, sizes, self.step is None)
         owner, number, place = planes.live_labels()
         labels = planes.arrays.labels[ranges(place, sizes[owner])]
         first = np.repeat(number == 0, sizes[owner])

@@ -172,26 +172,3 @@ def away_step(planes, i, violation, stiffness, max_steps, change):
     else:
         _move_along(planes, i, violation, stiffness, up, 1.0, change)
     return _outcome(planes, i, change)
-
-
-@kernel
-def sampled_steps(planes, i, violation, stiffness, max_steps, change):
-    """All weight towards the most violated plane, then corrective steps between pairs.
-
-    The first step is exact, so the outcome is never worse than full weight on that plane, and the
-    others only add to it. `change` has room for twice the planes.
-    """
-    count = planes.places[i, N_PLANES]
-    toward_step(planes, i, violation, stiffness, max_steps, change)
-    gram = gram_of(planes, i)
-    for r in range(count):
-        if change[r] != 0.0:
-            for q in range(count):
-                violation[q] -= gram[r, q] * change[r] / stiffness
-    rest = change[count:]
-    for q in range(count):
-        rest[q] = change[q]
-    corrective_steps(planes, i, violation, stiffness, max_steps, change)
-    for q in range(count):
-        change[q] += rest[q]
-    return _outcome(planes, i, change)

@@ -6,6 +6,7 @@ dual step always moves weight from one plane to another: with the truth as one o
 single-variable step, otherwise the pair step of dual coordinate descent with shared slacks.
 
 The Gram matrix may be that of phi or of psi = phi(truth) - phi: only differences of planes enter.
+Planes that are moved one by one (`taut.duals.one_by_one`) have none, and are bare.
 
 A block starts with room for a few planes. A full block first drops planes that have been without
 weight for long enough, then moves to the end of the pools with twice the room; when a pool is
@@ -26,8 +27,8 @@ from taut.storage.stored import Stored, check, check_totals, require
 
 _FIRST_CAPACITY = 4
 
-#: The columns of `PlaneArrays.places`; two more make a row a cache line.
-N_PLANES, CAPACITY, SLOT, SQUARE, TEXT, LABEL_SIZE = range(6)
+#: The columns of `PlaneArrays.places`; one more makes a row a cache line.
+N_PLANES, CAPACITY, SLOT, SQUARE, TEXT, LABEL_SIZE, BARE = range(7)
 _COLUMNS = 8
 _LONGEST = 2**30  # count of a plane without weight
 _MOST_CAPACITY, _LARGEST = 2**24, 2**48  # of a block, and of places that a file may name
@@ -37,7 +38,8 @@ class PlaneArrays(NamedTuple):
     """Storage of all blocks' planes, in the form that compiled code takes.
 
     A row of `places` belongs to a block: how many planes it has and for how many there is room;
-    where its coefficients and losses begin, its Gram matrix, its labels; how long its labels are.
+    where its coefficients and losses begin, its Gram matrix, its labels; how long its labels are; 1
+    where it has no Gram matrix, else 0.
     """
 
     places: np.ndarray
@@ -79,7 +81,8 @@ def prefetch_planes(planes, i):
     prefetch(planes.loss, planes.places[i, SLOT])
     prefetch(planes.labels, planes.places[i, TEXT])
     prefetch(planes.labels, planes.places[i, TEXT] + 16)
-    for q in range(0, planes.places[i, N_PLANES] * planes.places[i, CAPACITY], 8):
+    size = 0 if planes.places[i, BARE] else planes.places[i, CAPACITY]
+    for q in range(0, planes.places[i, N_PLANES] * size, 8):
         prefetch(planes.gram, planes.places[i, SQUARE] + q)
 
 
@@ -101,6 +104,8 @@ def _drop_idle(planes, i, patience):
         planes.loss[start + q] = planes.loss[start + count]
         for t in range(size):
             labels[text + q * size + t] = labels[text + count * size + t]
+        if planes.places[i, BARE]:
+            continue
         last = square + count * capacity
         for r in range(count):
             gram[square + q * capacity + r] = gram[last + r]
@@ -119,7 +124,7 @@ def _move_block(planes, i, slot, square, text, capacity):
         planes.coef[slot + q] = planes.coef[old_slot + q]
         planes.loss[slot + q] = planes.loss[old_slot + q]
         planes.idle[slot + q] = planes.idle[old_slot + q]
-        for r in range(count):
+        for r in range(0 if places[i, BARE] else count):
             planes.gram[square + q * capacity + r] = planes.gram[old_square + q * old_capacity + r]
     for t in range(count * size):
         planes.labels[text + t] = planes.labels[old_text + t]
@@ -144,7 +149,8 @@ def make_room(planes, i, wanted, patience):
     free = planes.free
     slot, square, text = free[0, 0], free[0, 1], free[0, 2]
     size = planes.places[i, LABEL_SIZE]
-    ends = (slot + capacity, square + capacity * capacity, text + capacity * size)
+    row = 0 if planes.places[i, BARE] else capacity
+    ends = (slot + capacity, square + capacity * row, text + capacity * size)
     if ends[0] > free[1, 0] or ends[1] > free[1, 1] or ends[2] > free[1, 2]:
         return False
     _move_block(planes, i, slot, square, text, capacity)
@@ -175,7 +181,8 @@ def append(planes, i, label, loss):
 def _needs(places: np.ndarray, capacity: np.ndarray | None = None) -> np.ndarray:
     """What each block takes of the three pools, or would take with other capacity: shape (n, 3)."""
     capacity = places[:, CAPACITY] if capacity is None else capacity
-    return np.column_stack([capacity, capacity**2, capacity * places[:, LABEL_SIZE]])
+    rows = np.where(places[:, BARE], 0, capacity)
+    return np.column_stack([capacity, capacity * rows, capacity * places[:, LABEL_SIZE]])
 
 
 def _pools(places: np.ndarray, spare: np.ndarray) -> PlaneArrays:
@@ -222,24 +229,21 @@ def _assemble(
     return new
 
 
-def one_block(capacity: int) -> PlaneArrays:
-    """Room for the planes of a single visit, which plane steps read as those of block 0."""
-    places = _no_places(1)
-    places[0, CAPACITY] = capacity
-    return _pools(places, np.zeros(3, dtype=np.int64))
-
-
 class Planes:
     """Planes of blocks, each beginning with its truth alone.
 
     `weight` are the blocks' C_i; the truths are one after the other, each beginning at its offset.
+    Those that are `bare` have no Gram matrices.
     """
 
-    def __init__(self, weight: np.ndarray, truth: np.ndarray, offsets: np.ndarray) -> None:
+    def __init__(
+        self, weight: np.ndarray, truth: np.ndarray, offsets: np.ndarray, bare: bool = False
+    ) -> None:
         n, capacity = len(weight), _FIRST_CAPACITY
         sizes = np.diff(offsets).astype(np.int64)
         places = _no_places(n)
         places[:, N_PLANES], places[:, CAPACITY], places[:, LABEL_SIZE] = 1, capacity, sizes
+        places[:, BARE] = bare
         self.arrays = _pools(places, np.zeros(3, dtype=np.int64))
         self.arrays.coef[places[:, SLOT]] = weight
         self.arrays.labels[ranges(places[:, TEXT], sizes)] = truth
@@ -267,11 +271,13 @@ class Planes:
         self.arrays = _assemble(len(places), [(everything, self.arrays, everything)], spare)
 
     @staticmethod
-    def check(arrays: dict[str, np.ndarray], weight: np.ndarray, sizes: np.ndarray) -> Planes:
+    def check(
+        arrays: dict[str, np.ndarray], weight: np.ndarray, sizes: np.ndarray, bare: bool = False
+    ) -> Planes:
         """Planes of blocks of these weights and sizes of labels, unless the arrays are none.
 
-        Each block has room of its own within the pools, and coefficients >= 0 that sum to its
-        weight. Labels and losses are not looked at.
+        They have Gram matrices unless they are `bare`. Each block has room of its own within the
+        pools, and coefficients >= 0 that sum to its weight. Labels and losses are not looked at.
         """
         n = len(weight)
         numbers = Stored("f8", (None,))
@@ -293,6 +299,8 @@ class Planes:
         counted = (count >= 1) & (count <= capacity) & (capacity <= _MOST_CAPACITY)
         require(counted, "planes are miscounted")
         require(places[:, LABEL_SIZE] == sizes, "planes have labels of other sizes")
+        fault = f"planes {'have' if bare else 'lack'} Gram matrices"
+        require(places[:, BARE] == bare, fault)
         lengths = [len(getattr(planes.arrays, names[0])) for _, names in _POOLS]
         require((free[0] <= free[1]) & (free[1] <= lengths), "pools have no such free space")
         for (column, _), need, end in zip(_POOLS, _needs(places).T, free[0], strict=True):
@@ -321,12 +329,13 @@ class Planes:
         count = np.bincount(owner, minlength=len(blocks))
         places = _no_places(len(blocks))
         places[:, N_PLANES], places[:, CAPACITY] = count, count
-        places[:, LABEL_SIZE] = own[:, LABEL_SIZE]
+        places[:, [LABEL_SIZE, BARE]] = own[:, [LABEL_SIZE, BARE]]
         new = _pools(places, np.zeros(3, dtype=np.int64))
         new.coef[:], new.loss[:], new.idle[:] = old.coef[slots], old.loss[slots], old.idle[slots]
         size = own[owner, LABEL_SIZE]
         new.labels[:] = old.labels[ranges(own[owner, TEXT] + q * size, size)]
         # Of each row of a Gram matrix the columns of the planes that are kept.
+        count[own[:, BARE] > 0] = 0
         rows = np.repeat(own[owner, SQUARE] + q * own[owner, CAPACITY], count[owner])
         new.gram[:] = old.gram[rows + q[ranges(places[owner, SLOT], count[owner])]]
         return new

@@ -8,9 +8,12 @@ import numpy as np
 
 from taut.binding import PythonData
 from taut.duals.base import PlaneDual
+from taut.duals.one_by_one import LEAST, REST, begin, go_through_plain, outcome
 from taut.duals.planes import N_PLANES, SLOT, Planes, append, make_room
 from taut.sampling import ARGMAX, Sampler
 from taut.storage.stored import Stored, check, require
+
+_LEAST = 1e-13  # of a block's weight: a plane with less is given up
 
 
 def sampled_planes(
@@ -39,21 +42,20 @@ class PythonDual(PlaneDual):
         data: PythonData,
         weight: np.ndarray,
         n_jobs: int,
-        step: Callable,
+        step: Callable | None,
         max_steps: int = 1,
         sampler: Sampler = ARGMAX,
         n_samples: int = 1,
-        merges: bool = False,
         oracle_steps: int | None = None,
     ) -> None:
         # Python runs one thread at a time.
         super().__init__(data, weight, 1, step, max_steps, oracle_steps)
-        self.merges = merges
         self.sampler = sampler
         self.wanted = sampler.n_labels(data, n_samples)
         n = data.n_blocks
         nothing = (np.empty(0, dtype=np.int64), np.empty(0))
-        self.planes = Planes(self.weight, np.zeros(n, dtype=np.int32), np.arange(n + 1))
+        truths = np.zeros(n, dtype=np.int32)
+        self.planes = Planes(self.weight, truths, np.arange(n + 1), bare=step is None)
         self.psi: dict[int, tuple[np.ndarray, np.ndarray]] = {0: nothing}
         data.hold(self)
 
@@ -79,13 +81,8 @@ class PythonDual(PlaneDual):
         mean, worst = planes.coef[start : start + len(stored)] @ violation, max(violation)
         seen = self.weight[i] * worst - mean
         if asks:
-            rng = np.random.default_rng(int(self.seed) // 2 + int(i))
-            found, error = sampled_planes(self.data, i, w, self.sampler, self.wanted, rng)
-            values = [loss - psi @ point for psi, loss in found]
-            if values[0] + error < worst:
-                size = np.abs(found[0][0]) @ np.abs(point)
-                self.data.witness.check_best(i, values[0] + error, size, worst)
-            gap[i] = seen = self.weight[i] * max(values[0] + error, worst) - mean
+            found, values, highest = self._ask(i, w, worst)
+            gap[i] = seen = self.weight[i] * highest - mean
             bar = worst + self.margin + 1e-12 * (1.0 + abs(worst))
             for f, ((psi, loss), value) in enumerate(zip(found, values, strict=True)):
                 if value > (bar if f == 0 else self.share * bar):
@@ -94,28 +91,25 @@ class PythonDual(PlaneDual):
             self.data.release(np.flatnonzero(psi) for psi, _loss in found)
         change = np.empty(2 * len(violation))
         max_steps = self.oracle_steps if asks else self.max_steps
+        assert self.step is not None
         moves = self.step(planes, i, np.array(violation), stiffness, max_steps, change)
         for ((where, values), _loss), amount in zip(stored, change[: len(stored)], strict=True):
             if amount:
                 w[where] += amount / stiffness * values
-        if self.merges:
-            self._merge(i)
         return *moves, seen
 
-    def _merge(self, i):
-        """Make one plane of all that have weight, but the truth."""
-        arrays, dense = self.planes.arrays, np.zeros(self.data.size)
-        count, start = arrays.places[i, [N_PLANES, SLOT]]
-        coef = arrays.coef[start + 1 : start + count].copy()
-        if count <= 2 or coef.sum() <= 0.0:
-            return
-        shares = coef / coef.sum()
-        for ((where, values), _loss), share in zip(self._stored(i)[1:], shares, strict=True):
-            dense[where] += share * values
-        loss = float(shares @ arrays.loss[start + 1 : start + count])
-        arrays.places[i, N_PLANES] = 1
-        self._append(i, dense, loss)
-        arrays.coef[start + 1] = coef.sum()
+    def _ask(self, i, w, worst):
+        """Labels of a sample: psi and loss, violations, and the highest that there may be.
+
+        `worst` is the highest of known labels, which the argmax must not fall below.
+        """
+        rng, point = np.random.default_rng(int(self.seed) // 2 + int(i)), self.data.point(w)
+        found, error = sampled_planes(self.data, i, w, self.sampler, self.wanted, rng)
+        values = [loss - psi @ point for psi, loss in found]
+        if values[0] + error < worst:
+            size = np.abs(found[0][0]) @ np.abs(point)
+            self.data.witness.check_best(i, values[0] + error, size, worst)
+        return found, values, max(values[0] + error, worst)
 
     def _stored(self, i):
         """Sparse psi and loss of each plane of block i."""
@@ -125,18 +119,20 @@ class PythonDual(PlaneDual):
         losses = planes.loss[start : start + count]
         return [(self.psi[int(k)], loss) for k, loss in zip(numbers, losses, strict=True)]
 
+    def _store(self, i, psi, loss):
+        """Store a plane of block i, and return its number there."""
+        where, number = np.flatnonzero(psi), max(self.psi) + 1
+        self.psi[number] = (where, psi[where])
+        return append(self.planes.arrays, i, np.array([number], dtype=np.int32), loss)
+
     def _append(self, i, psi, loss):
-        """Store a plane of block i and its Gram row."""
-        planes = self.planes.arrays
-        where = np.flatnonzero(psi)
-        number = max(self.psi) + 1
-        self.psi[number] = sparse = (where, psi[where])
-        new = append(planes, i, np.array([number], dtype=np.int32), loss)
+        """The same with its Gram row; its sparse psi."""
+        new = self._store(i, psi, loss)
         beside = self.data.covector(psi)
         row = [values @ beside[columns] for (columns, values), _loss in self._stored(i)]
         gram = self.planes.gram(i)
         gram[new, : new + 1] = gram[: new + 1, new] = row
-        return sparse
+        return self._stored(i)[new][0]
 
     def add_vector(self, U):
         for i in range(self.data.n_blocks):
@@ -150,7 +146,8 @@ class PythonDual(PlaneDual):
     def check(self, arrays, weight):
         # Labels may be any objects, which no file could hold: that psi and loss belong to one of
         # them cannot be seen here, only that the bounds they give do not contradict the primal.
-        planes = Planes.check(arrays, weight, np.ones(len(weight), dtype=np.int64))
+        sizes = np.ones(len(weight), dtype=np.int64)
+        planes = Planes.check(arrays, weight, sizes, self.step is None)
         check(
             arrays,
             {
@@ -189,6 +186,62 @@ class PythonDual(PlaneDual):
     @property
     def nbytes(self):
         return super().nbytes + sum(where.nbytes + v.nbytes for where, v in self.psi.values())
+
+
+class MergedPythonDual(PythonDual):
+    """One plane for each block beside its truth, which all labels of a visit are merged into."""
+
+    def __init__(
+        self, data: PythonData, weight: np.ndarray, sampler: Sampler, n_samples: int
+    ) -> None:
+        super().__init__(data, weight, 1, None, sampler=sampler, n_samples=n_samples)
+        self.room = np.zeros(LEAST + 1)
+
+    def _visit(self, i, w, stiffness, asks, gap):
+        planes, point = self.planes.arrays, self.data.point(w)
+        start, stored = planes.places[i, SLOT], self._stored(i)
+        rest, used = planes.coef[start], planes.coef[start + 1 : start + len(stored)].sum()
+        (where, values), loss = stored[-1]
+        old = np.zeros(self.data.size)
+        old[where] = values
+        merged = loss - old @ point
+        found, values, highest = self._ask(i, w, max(merged if used > 0.0 else 0.0, 0.0))
+        gap[i] = seen = self.weight[i] * highest - used * merged
+        psi, losses = (np.array(parts) for parts in zip(*found, strict=True))
+        old *= used
+        square, total = float(old @ self.data.covector(old)), rest + used
+        begin(self.room, total, rest, used, square, used * loss, used * merged)
+        v, weights = go_through_plain(
+            self.data, self.room, old, psi, losses, np.array(values), stiffness
+        )
+        self.data.release(np.flatnonzero(row) for row in psi)
+        moves = outcome(self.room)
+        w += (v - old) / stiffness
+        # What labels like the truth got is the truth's.
+        like = (losses == 0.0) & ~psi.any(axis=1)
+        self._merge(i, v, used * loss + moves[0], self.room[REST] + weights[like].sum())
+        return *moves, seen
+
+    def _merge(self, i, v, loss, rest):
+        """Let block i have the truth with a weight, and one plane of all else: v, and its loss."""
+        planes, total = self.planes.arrays, self.weight[i]
+        used = total - rest if total - rest > _LEAST * total else 0.0
+        start = planes.places[i, SLOT]
+        planes.places[i, N_PLANES] = 1
+        planes.coef[start] = total - used
+        if used > 0.0:
+            self._store(i, v / used, loss / used)
+            planes.coef[start + 1] = used
+
+    def curvature(self):
+        """|psi|^2 of the planes."""
+        out = np.zeros(self.data.n_blocks)
+        for i in range(self.data.n_blocks):
+            for (where, values), _loss in self._stored(i)[1:]:
+                psi = np.zeros(self.data.size)
+                psi[where] = values
+                out[i] = psi @ self.data.covector(psi)
+        return out
 
 
 SparseVectors = dict[int, tuple[np.ndarray, np.ndarray]]

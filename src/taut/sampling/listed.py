@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from taut.compiled.heaps import exchange, heap, sink
 from taut.compiled.jit import helper
 from taut.compiled.label_rows import Listed, copy, listed_labels, same
 from taut.sampling.base import ALL_LABELS, Sampler, missing
@@ -30,43 +31,6 @@ def listed_room(data, count):
     return ListedRoom(data.listed, blocks.truth, blocks.offsets, np.empty(count, dtype=np.int64))
 
 
-@helper
-def _exchange(values, places, a, b):
-    values[a], values[b] = values[b], values[a]
-    places[a], places[b] = places[b], places[a]
-
-
-@helper
-def _sink(values, places, top, count):
-    """Move an entry down to where it belongs in a heap whose lowest value is on top."""
-    while 2 * top + 1 < count:
-        child = 2 * top + 1
-        if child + 1 < count and values[child + 1] < values[child]:
-            child += 1
-        if values[top] <= values[child]:
-            break
-        _exchange(values, places, top, child)
-        top = child
-
-
-@helper
-def _heap(values, places, count):
-    for top in range(count // 2 - 1, -1, -1):
-        _sink(values, places, top, count)
-
-
-@helper
-def _put_first(values, places, count, value, place):
-    """Put an entry before the others, of which the last gives way if there is no room."""
-    count = min(count + 1, values.shape[0])
-    for r in range(count - 1, 0, -1):
-        values[r] = values[r - 1]
-        places[r] = places[r - 1]
-    values[0] = value
-    places[0] = place
-    return count
-
-
 def _best_listed(operations):
     score, loss = score_of(operations), operations.loss
 
@@ -85,19 +49,20 @@ def _best_listed(operations):
                 places[count] = k
                 count += 1
                 if count == capacity:
-                    _heap(values, places, count)
+                    heap(values, places, count)
             elif value > values[0]:
                 values[0] = value
                 places[0] = k
-                _sink(values, places, 0, count)
-        if count < capacity:
-            _heap(values, places, count)
-        for last in range(count - 1, 0, -1):
-            _exchange(values, places, 0, last)
-            _sink(values, places, 0, last)
+                sink(values, places, 0, count)
+        best = 0
+        for r in range(1, count):
+            best = r if values[r] > values[best] else best
         base = score(data, i, work, own)
-        if count == 0 or base > values[0]:
-            count = _put_first(values, places, count, base, _THE_TRUTH)
+        if count == 0 or base > values[best]:
+            best = count if count < capacity else 0  # the lowest of a full heap gives way
+            values[best], places[best] = base, _THE_TRUTH
+            count = max(count, best + 1)
+        exchange(values, places, 0, best)
         for r in range(count):
             if places[r] == _THE_TRUTH:
                 copy(own, found[r])
@@ -147,7 +112,7 @@ def _all_listed(operations):
 
 
 class Top(Sampler):
-    """The labels of highest score + loss, by enumeration.
+    """The labels of highest score + loss, by enumeration; the best first, the others in no order.
 
     A compiled structure lists its labels in `all_labels`, a plain one in `labels(x)`. The truth is
     among them only where it is the best. A visit costs one score and one loss per label, and a

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import math
 import time
-from abc import abstractmethod
 from collections.abc import Generator
 from typing import ClassVar
 
@@ -38,8 +37,8 @@ from taut.solvers._visitors import (
     STEPS,
     Progress,
     PythonVisitor,
+    Rule,
     SampledVisitor,
-    Step,
     Visitor,
     mixed,
 )
@@ -76,23 +75,23 @@ class Sequential(Solver[SequentialState]):
         return Argmax()
 
     @property
-    @abstractmethod
-    def step(self) -> Step:
-        """How a visit moves weight from the truth to the labels that it finds."""
+    def rule(self) -> Rule:
+        """When the first label of a visit gets all weight; None for exact steps to all labels."""
+        return None
 
     def visitor_of(self, data: Data, state: SequentialState) -> Visitor:
         """What visits the blocks of a part."""
-        sampler, step = self.sampler_of(data), self.step
+        sampler, rule = self.sampler_of(data), self.rule
         if isinstance(data, PythonData):
-            return PythonVisitor(data, sampler, self.n_wanted, step, state.rng)
-        return SampledVisitor(data, sampler, self.n_wanted, step, state.scratch)
+            return PythonVisitor(data, sampler, self.n_wanted, rule, state.rng)
+        return SampledVisitor(data, sampler, self.n_wanted, rule, state.scratch)
 
     def init(self, problem: Problem, rng: np.random.Generator) -> SequentialState:
         """S = 0."""
         data = problem.data
         state = SequentialState(problem, aligned_zeros(data.size, np.float64), rng)
         state.averaging = self.averaging
-        if self.step.uses_gram and not data.lifts:
+        if self.rule is None and not data.lifts:
             state.scratch = aligned_zeros(data.size, np.float64)
         if self.fades and problem.repeatable:
             state.n = problem.n_weighted()

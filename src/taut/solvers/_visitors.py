@@ -20,9 +20,9 @@ import numpy as np
 from taut.binding import CompiledData, PythonData
 from taut.compiled.jit import around, helper, kernel
 from taut.compiled.xorshift import scrambled
-from taut.duals.base import gram_filling_of, select
+from taut.duals.base import select
 from taut.duals.enumerated import find_truths
-from taut.duals.planes import N_PLANES, gram_of, one_block
+from taut.duals.one_by_one import LEAST, VisitRoom, begin, go_through_plain, going_through, outcome
 from taut.duals.python import sampled_planes
 from taut.sampling import Sampler
 from taut.spaces.labels import adding_of, score_of
@@ -33,16 +33,9 @@ _AHEAD = 2  # visits between asking for a block's data and using them
 LOSS, HINGE, STEPS = range(3)
 
 
-class Step(NamedTuple):
-    """How weight moves away from the truth: a function of the form of `taut.duals.plane_steps`.
-
-    It sees one block whose plane 0, the truth, has all weight, and the others in the order of the
-    sampler. `uses_gram` tells whether it needs their Gram matrix.
-    """
-
-    move: Callable
-    uses_gram: bool = True
-    max_steps: int = 1
+#: Whether the first label of a visit gets all of the block's weight, by its violation and its loss:
+#: a compiled function. Without one, weight goes to labels one by one, by exact steps.
+Rule = Callable[[float, float], bool] | None
 
 
 class Progress(NamedTuple):
@@ -70,28 +63,47 @@ def mixed(seed, number):
     return scrambled(seed + np.uint64(number) * np.uint64(0x9E3779B97F4A7C15))
 
 
-@kernel
-def _begin(planes, count, weight):
-    """All weight on the truth."""
-    planes.places[0, N_PLANES] = count
-    for q in range(count):
-        planes.coef[q] = 0.0
-    planes.coef[0] = weight
+def _all_or_nothing(operations, rule):
+    loss_of = operations.loss
+
+    def all_or_nothing(data, i, labels, count, violation, weight, stiffness, room, arena, change):
+        """All weight to the first label, if the rule says so."""
+        loss = loss_of(data, i, labels[1])
+        for q in range(count):
+            change[q] = 0.0
+        if rule(violation[1], loss):
+            change[1], change[0] = weight, -weight
+        return change[1] * loss
+
+    return helper(all_or_nothing)
 
 
-def _sampled_visits(operations, make_sample, step, uses_gram):
-    USES_GRAM, fill_gram = uses_gram, gram_filling_of(operations)
-    sample = helper(make_sample(operations))
+def _one_by_one(operations):
+    go_through = going_through(operations)
+
+    def one_by_one(data, i, labels, count, violation, weight, stiffness, room, arena, change):
+        """Exact steps to one label after the other."""
+        begin(room.point, weight, weight, 0.0, 0.0, 0.0, 0.0)
+        go_through(
+            data, i, labels[0], labels, 1, 1, count, 1, violation, arena.row, stiffness, room,
+            change,
+        )  # fmt: skip
+        for q in range(1, count):
+            change[0] -= change[q]
+        return outcome(room.point)[0]
+
+    return helper(one_by_one)
+
+
+def _sampled_visits(operations, make_sample, make_moves):
+    sample, move_weight = helper(make_sample(operations)), make_moves(operations)
     ask_for_rows, ask_for = operations.ask, operations.prefetch
-    pull, score = operations.pull, score_of(operations)
-    loss_of, add_labels = operations.loss, adding_of(operations)
+    pull, score, add_labels = operations.pull, score_of(operations), adding_of(operations)
 
-    def visits(
-        space, data, offsets, truth, order, weight, progress, room, max_steps, planes, arena
-    ):
+    def visits(space, data, offsets, truth, order, weight, progress, samples, room, arena, row):
         """Visit blocks in order."""
         w, late, sums, scale, before, seed = progress
-        work, violation, change, row = arena.work, arena.violation, arena.change, arena.row
+        work, violation, change = arena.work, arena.violation, arena.change
         most = violation.shape[0]
         last = order.shape[0] - 1
         for position in range(order.shape[0]):
@@ -106,7 +118,7 @@ def _sampled_visits(operations, make_sample, step, uses_gram):
             pull(space, i, w, work)
             base = score(data, i, work, labels[0])
             own_seed = np.int64(mixed(seed, before + position) >> np.uint64(1))
-            count = 1 + sample(data, i, work, 1.0, own_seed, room, labels[1:], arena.values)
+            count = 1 + sample(data, i, work, 1.0, own_seed, samples, labels[1:], arena.values)
             violation[0] = 0.0
             worst = 0.0
             for q in range(1, count):
@@ -115,13 +127,9 @@ def _sampled_visits(operations, make_sample, step, uses_gram):
             if worst <= 0.0:
                 continue
             sums[HINGE] += weight[i] * worst
-            for q in range(1, count):
-                planes.loss[q] = loss_of(data, i, labels[q])
-            _begin(planes, count, weight[i])
-            if USES_GRAM:  # a constant: it is not compiled where the step does not look at it
-                fill_gram(data, i, labels, 0, count, gram_of(planes, 0), arena)
-            loss, _length = step(planes, 0, violation, 1.0 / scale, max_steps, change)
-            sums[LOSS] += loss
+            sums[LOSS] += move_weight(
+                data, i, labels, count, violation, weight[i], 1.0 / scale, room, arena, change
+            )
             kept = select(labels, change, count, -scale, arena.chosen, row)
             if kept > 0:
                 sums[STEPS] += 1.0
@@ -137,29 +145,29 @@ def _sampled_visits(operations, make_sample, step, uses_gram):
 class SampledVisitor(Visitor):
     """Labels that a sampler finds, of a compiled structure.
 
-    `scratch` is a vector of the size of w for Gram matrices where inner products of rows are not
-    known, zero up to rounding in between, and else empty.
+    `scratch` is a vector of the size of w for inner products where those of rows are not known,
+    zero up to rounding in between, and else empty.
     """
 
     def __init__(
-        self, data: CompiledData, sampler: Sampler, wanted: int, step: Step, scratch: np.ndarray
+        self, data: CompiledData, sampler: Sampler, wanted: int, rule: Rule, scratch: np.ndarray
     ) -> None:
         count = sampler.n_labels(data, wanted)
         most = 1 + count
         self.data = data
-        self.step = step
         self.space = data.space(np.float64)
-        self.room = sampler.room(data, count, np.float64)
-        self.planes = one_block(most)
+        self.samples = sampler.room(data, count, np.float64)
         self.arena = data.arena(np.float64, 0, count, most, scratch)
-        make = around(_sampled_visits, sampler.make, step.move, step.uses_gram)
-        self.kernel = data.kernel(make)
+        self.row = np.empty(most)
+        self.room = () if rule else VisitRoom.of(data, self.arena.products, most)
+        moves = around(_all_or_nothing, rule) if rule else _one_by_one
+        self.kernel = data.kernel(around(_sampled_visits, sampler.make, moves))
 
     def visit(self, order, weight, progress):
         blocks = self.data.blocks
         self.kernel(
             self.space, blocks.data, blocks.offsets, blocks.truth, order, weight, progress,
-            self.room, self.step.max_steps, self.planes, self.arena,
+            self.samples, self.room, self.arena, self.row,
         )  # fmt: skip
 
 
@@ -227,29 +235,30 @@ class PythonVisitor(Visitor):
         data: PythonData,
         sampler: Sampler,
         wanted: int,
-        step: Step,
+        rule: Rule,
         rng: np.random.Generator,
     ) -> None:
         self.data = data
         self.sampler = sampler
         self.count = sampler.n_labels(data, wanted)
-        self.step = step
+        self.rule = rule
         self.rng = rng
-        self.planes = one_block(1 + self.count)
+        self.room = np.zeros(LEAST + 1)
 
     def visit(self, order, weight, progress):
         w, late, sums, scale, before, _seed = progress
         for number, i in enumerate(order, start=before):
             psi, losses, error = self._planes_of(i, w)
-            violation = np.append(0.0, losses - psi @ self.data.point(w))
-            worst = violation.max()
-            sums[HINGE] += weight[i] * max(violation[1] + error, worst)
+            violation = losses - psi @ self.data.point(w)
+            worst = max(violation.max(), 0.0)
+            sums[HINGE] += weight[i] * max(violation[0] + error, worst)
             if worst <= 0.0:
                 continue
-            loss, move = self._move(psi, losses, violation, weight[i], scale)
+            loss, weights = self._move(psi, losses, violation, weight[i], scale)
             sums[LOSS] += loss
-            if move is not None:
+            if weights.any():
                 sums[STEPS] += 1.0
+                move = weights @ psi
                 w += scale * move
                 late += number * move
 
@@ -266,15 +275,15 @@ class PythonVisitor(Visitor):
         violation: np.ndarray,
         weight: float,
         scale: float,
-    ) -> tuple[float, np.ndarray | None]:
-        """The loss and the sum of psi that the step has; None where no weight moves."""
-        count, planes = len(violation), self.planes
-        _begin(planes, count, weight)
-        planes.loss[1:count] = losses
-        if self.step.uses_gram:
-            gram = planes.gram.reshape(len(planes.coef), -1)
-            gram[1:count, 1:count] = psi @ psi.T
-        change = np.zeros(2 * count)
-        loss, _ = self.step.move(planes, 0, violation, 1.0 / scale, self.step.max_steps, change)
-        move = change[1:count] @ psi if change[1:count].any() else None
-        return loss, move
+    ) -> tuple[float, np.ndarray]:
+        """The summed loss and the weights that labels get."""
+        if self.rule:
+            weights = np.zeros(len(losses))
+            weights[0] = weight * self.rule(violation[0], losses[0])
+            return float(weights @ losses), weights
+        begin(self.room, weight, weight, 0.0, 0.0, 0.0, 0.0)
+        nothing = np.zeros(self.data.size)
+        _, weights = go_through_plain(
+            self.data, self.room, nothing, psi, losses, violation, 1.0 / scale
+        )
+        return outcome(self.room)[0], weights

@@ -7,9 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from taut.binding import Data, has_oracle
-from taut.duals import BlockDual, EnumeratedDual, MergedDual, planes_of
-from taut.duals.plane_steps import sampled_steps
+from taut.binding import Data, PythonData, has_oracle
+from taut.duals import BlockDual, EnumeratedDual, LabelledDual, MergedDual, MergedPythonDual
 from taut.solvers._block_ascent import BlockAscent
 from taut.solvers._several_labels import SeveralLabels
 
@@ -22,21 +21,23 @@ class MultiSample(SeveralLabels, BlockAscent):
     Given: for each block a few labels of high violation, little correlated, the loss-augmented
     argmax among them, from a sampler (`taut.sampling`). Comes out: w and a feasible a.
 
-    A visit moves weight between the labels of the sample and what the block has already. All weight
-    first goes towards the argmax by an exact step, so that a visit is never worse than full weight
-    on it; then pairs of labels exchange weight, as many times as there are labels. Where all labels
-    are sampled and the structure has an exact step, that is taken instead.
+    A visit moves the block's weight to one label of the sample after the other, each time by the
+    best of exact steps: from the truth, from what the block had, or from everything that it has
+    (`taut.duals.one_by_one`). The argmax comes first, so that a visit is never worse than full
+    weight on it. Each label takes one inner product with what the block has by then, and labels
+    that have nothing to gain take not even that. Where all labels are sampled and the structure has
+    an exact step, that is taken instead.
 
     A block's labels are merged into one plane after each visit, so that its memory does not grow:
     the mean of their statistics where the structure has expectations, a sparse vector for
     plain-Python structures, one weight per label where all are sampled. Compiled structures without
-    expectations keep their labels apart, which gains at least as much. Labels that were merged can
-    only lose weight together.
+    expectations keep a list of labels with their weights, without inner products; a visit goes
+    through these as well. Labels that were merged can only lose weight together.
 
     Over a source the features of one chunk at a time are kept; in sequence (`shuffle=False`) the
     outcome is that of the same data in memory.
 
-    Cost per pass: one call of the sampler per block, and (samples)^2 operations beside it.
+    Cost per pass: one call of the sampler per block, and one inner product for each label of it.
     Memory: as above, for each block.
     Certificate: exact.
 
@@ -83,7 +84,6 @@ class MultiSample(SeveralLabels, BlockAscent):
         sampler, count = self.sampler_of(data), self.n_wanted
         if has_oracle(data, "expect"):
             return MergedDual(data, weight, n_jobs, sampler, count)
-        return planes_of(
-            data, weight, n_jobs, sampled_steps, count + 1, sampler=sampler, n_samples=count,
-            merges=True,
-        )  # fmt: skip
+        if isinstance(data, PythonData):
+            return MergedPythonDual(data, weight, sampler, count)
+        return LabelledDual(data, weight, n_jobs, sampler=sampler, n_samples=count)

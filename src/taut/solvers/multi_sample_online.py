@@ -6,11 +6,10 @@ from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
 from taut.binding import Data
-from taut.duals.plane_steps import sampled_steps
 from taut.solvers._sequential import Sequential
 from taut.solvers._sequential_state import SequentialState
 from taut.solvers._several_labels import SeveralLabels
-from taut.solvers._visitors import ExactVisitor, Step, Visitor
+from taut.solvers._visitors import ExactVisitor, Visitor
 
 
 @dataclass
@@ -21,7 +20,7 @@ class OnlineMultiSample(SeveralLabels, Sequential):
     Given: for each block a few labels, the loss-augmented argmax among them, from a sampler
     (`taut.sampling`). Comes out: w, an average of w, a feasible dual point.
 
-    A visit takes the step of `MultiSample` from all weight on the truth, and keeps nothing of the
+    A visit takes the steps of `MultiSample` from all weight on the truth, and keeps nothing of the
     block; what earlier visits found fades as n / t. The weights are w^t = (t - 1)/t w^(t-1) + ...,
     and violations in a visit are those of the weights already faded: as printed, with those before,
     the dual is not what the step maximises.
@@ -29,8 +28,8 @@ class OnlineMultiSample(SeveralLabels, Sequential):
     Over a source the features of one chunk at a time are kept; in sequence (`shuffle=False`) the
     outcome is that of the same data in memory.
 
-    Cost per pass: one call of the sampler per block, and (samples)^2 operations beside it; one
-    thread, whatever `n_jobs` is.
+    Cost per pass: one call of the sampler per block, and one inner product for each label of it;
+    one thread, whatever `n_jobs` is.
     Memory: three vectors of the length of w; nothing per block.
     Certificate: exact, as that of `Subgradient`. Convergence is guessed from the losses that
     accumulate in a pass, and confirmed by a true gap.
@@ -64,11 +63,6 @@ class OnlineMultiSample(SeveralLabels, Sequential):
 
     _: KW_ONLY
     shuffle: bool = True
-
-    @property
-    def step(self) -> Step:
-        """Towards the argmax, then between all labels of the visit."""
-        return Step(sampled_steps, max_steps=1 + self.n_wanted)
 
     def visitor_of(self, data: Data, state: SequentialState) -> Visitor:
         """What visits blocks with the labels that the sampler finds, or with all of them."""

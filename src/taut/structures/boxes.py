@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from taut.compiled.heaps import exchange, heap, sink
 from taut.compiled.jit import helper
 from taut.compiled.label_rows import is_among
 from taut.data.arrays import offsets_of, ranges
@@ -223,7 +224,7 @@ class Boxes(CompiledStructure):
     @staticmethod
     def argmax(data, i, work, loss_weight, label):
         """The best window of each group, or none."""
-        return _best(data, i, work, loss_weight, label, 0, work)
+        return _best(data, i, work, loss_weight, label)
 
     @staticmethod
     def loss(data, i, label):
@@ -247,20 +248,40 @@ class Boxes(CompiledStructure):
 
     @staticmethod
     def sample(data, i, work, loss_weight, seed, found):
-        """Greedy non-maximum suppression of score + loss, in all groups at once."""
-        n = data.counts[i]
-        marks = work[data.room : data.room + n]
-        marks[:] = 0.0
-        _best(data, i, work, loss_weight, found[0], 0, marks)
-        count = 1
-        while count < found.shape[0]:
-            for g in range(found.shape[1]):
-                if found[count - 1, g] != NOWHERE:
-                    _suppress(data, i, found[count - 1, g], g, marks)
-            _best(data, i, work, loss_weight, found[count], n, marks)
-            if is_among(found, count, found[count]):
-                break
-            count += 1
+        """Greedy non-maximum suppression of score + loss, in each group by itself.
+
+        Windows come from a heap, the best first, and each is compared with those chosen before: few
+        of all windows are looked at.
+        """
+        _best(data, i, work, loss_weight, found[0])
+        n, first = data.counts[i], data.starts[i]
+        # What follows the potentials is free.
+        keys = work[data.space.most : data.space.most + n]
+        places = work[data.room : data.room + n].view(np.int32)
+        longest = 1
+        for g in range(found.shape[1]):
+            waiting, missing = 0, loss_weight * data.missing[data.offsets[i] + g]
+            for j in range(n):
+                value = work[j] + loss_weight * data.losses[first + j]
+                if data.groups[first + j] == g and value > missing:
+                    keys[waiting], places[waiting] = -value, j
+                    waiting += 1
+            heap(keys, places, waiting)
+            count = 1
+            while count < found.shape[0] and waiting > 0:
+                j = places[0]
+                waiting -= 1
+                exchange(keys, places, 0, waiting)
+                sink(keys, places, 0, waiting)
+                if _is_apart(data, i, j, found, count, g):
+                    found[count, g] = j
+                    count += 1
+            longest = max(longest, count)
+            for q in range(count, found.shape[0]):
+                found[q, g] = NOWHERE
+        count = longest
+        if count < found.shape[0] and not is_among(found, count, found[count]):
+            count += 1  # nothing anywhere
         return count
 
 
@@ -277,8 +298,8 @@ def _nothing() -> Truth:
 
 
 @helper
-def _best(data, i, work, loss_weight, label, n_marks, marks):
-    """Write the best window of each group that is not marked, or none; return the summed values."""
+def _best(data, i, work, loss_weight, label):
+    """Write the best window of each group, or none; return the summed values."""
     size = label.shape[0]
     values = work[work.shape[0] - size :]
     for g in range(size):
@@ -287,7 +308,7 @@ def _best(data, i, work, loss_weight, label, n_marks, marks):
     first = data.starts[i]
     for j in range(data.counts[i]):
         g = data.groups[first + j]
-        if g != NOWHERE and (n_marks == 0 or marks[j] == 0.0):
+        if g != NOWHERE:
             value = work[j] + loss_weight * data.losses[first + j]
             if value > values[g]:
                 values[g] = value
@@ -299,16 +320,20 @@ def _best(data, i, work, loss_weight, label, n_marks, marks):
 
 
 @helper
-def _suppress(data, i, chosen, g, marks):
-    """Mark the windows of a group that overlap one of them."""
-    left, top, right, bottom = edges_of(data.space, i, chosen)
-    area = (right - left) * (bottom - top)
-    for j in range(marks.shape[0]):
-        if data.groups[data.starts[i] + j] == g and marks[j] == 0.0:
-            a, b, c, d = edges_of(data.space, i, j)
+def _is_apart(data, i, j, found, count, g):
+    """Whether a window is none of those chosen in a group, and overlaps none of them too much."""
+    a, b, c, d = edges_of(data.space, i, j)
+    own = (c - a) * (d - b)
+    for q in range(count):
+        chosen = found[q, g]
+        if chosen == j:
+            return False
+        if chosen != NOWHERE:
+            left, top, right, bottom = edges_of(data.space, i, chosen)
             width, height = min(right, c) - max(left, a), min(bottom, d) - max(top, b)
             if width > 0.0 and height > 0.0:
                 common = width * height
-                if common > data.suppression * (area + (c - a) * (d - b) - common):
-                    marks[j] = 1.0
-    marks[chosen] = 1.0
+                area = (right - left) * (bottom - top) + own
+                if common > data.suppression * (area - common):
+                    return False
+    return True

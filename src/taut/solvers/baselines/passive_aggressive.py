@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from taut.duals.plane_steps import toward_step
 from taut.solvers._sequential import Sequential
-from taut.solvers._visitors import Step
 
 
 @dataclass
@@ -55,8 +53,3 @@ class PassiveAggressive(Sequential):
 
     averaging: bool = True
     shuffle: bool = True
-
-    @property
-    def step(self) -> Step:
-        """The exact step towards the most violated label."""
-        return Step(toward_step)

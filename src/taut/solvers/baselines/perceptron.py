@@ -9,13 +9,12 @@ import numpy as np
 
 from taut.binding import Data
 from taut.compiled.jit import kernel
-from taut.duals.planes import N_PLANES
 from taut.errors import InvalidData
 from taut.problem import Problem
 from taut.sampling import Argmax, Sampler
 from taut.solvers._sequential import Sequential
 from taut.solvers._sequential_state import SequentialState
-from taut.solvers._visitors import Step
+from taut.solvers._visitors import Rule
 from taut.spaces.labels import score_of
 
 _TIES = 1e-300  # weight of losses that decides between equal scores only, as all are at w = 0
@@ -44,14 +43,9 @@ class Prediction(Argmax):
 
 
 @kernel
-def mistake_step(planes, i, violation, stiffness, max_steps, change):
-    """All weight to the first label, if it is wrong."""
-    for q in range(planes.places[i, N_PLANES]):
-        change[q] = 0.0
-    if planes.loss[1] > 0.0:
-        change[1] = planes.coef[0]
-        change[0] = -planes.coef[0]
-    return change[1] * planes.loss[1], 0.0
+def is_wrong(violation, loss):
+    """Whether a label is not the truth."""
+    return loss > 0.0
 
 
 @dataclass
@@ -101,9 +95,9 @@ class Perceptron(Sequential):
     shuffle: bool = True
 
     @property
-    def step(self) -> Step:
+    def rule(self) -> Rule:
         """All weight to the prediction, if it is wrong."""
-        return Step(mistake_step, uses_gram=False)
+        return is_wrong
 
     def sampler_of(self, data: Data) -> Sampler:
         """What is predicted, whatever its loss."""

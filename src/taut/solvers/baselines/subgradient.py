@@ -9,23 +9,17 @@ from typing import ClassVar
 import numpy as np
 
 from taut.compiled.jit import kernel
-from taut.duals.planes import N_PLANES
 from taut.errors import InvalidData
 from taut.problem import Problem
 from taut.solvers._sequential import Sequential
 from taut.solvers._sequential_state import SequentialState
-from taut.solvers._visitors import Step
+from taut.solvers._visitors import Rule
 
 
 @kernel
-def full_step(planes, i, violation, stiffness, max_steps, change):
-    """All weight to the first label, if it violates."""
-    for q in range(planes.places[i, N_PLANES]):
-        change[q] = 0.0
-    if violation[1] > 0.0:
-        change[1] = planes.coef[0]
-        change[0] = -planes.coef[0]
-    return change[1] * planes.loss[1], 0.0
+def violates(violation, loss):
+    """Whether a label violates its margin."""
+    return violation > 0.0
 
 
 @dataclass
@@ -83,9 +77,9 @@ class Subgradient(Sequential):
     shuffle: bool = True
 
     @property
-    def step(self) -> Step:
+    def rule(self) -> Rule:
         """All weight to the most violated label."""
-        return Step(full_step, uses_gram=False)
+        return violates
 
     def init(self, problem: Problem, rng: np.random.Generator) -> SequentialState:
         """S = 0, and where the optimum is."""
