@@ -23,14 +23,21 @@ from taut.solvers import (
     OneSlack,
     Subgradient,
 )
-from taut.structures import Parts
+from taut.structures import LatentParts, Parts
 from taut.vision import Pose, Pyramid
 
 ROWS, COLUMNS, CHANNELS = 1, 2, 2  # cells of a template
 PARENTS = [1, -1, 1]  # the root is neither first nor last
 CHAIN = [1, 2, -1]
 ANCHORS = [[[1.0, 0.5], [-1.0, 0.0]], [[0.0, 0.0]], [[0.3, -1.0]]]
-SETTINGS = {"size": (ROWS, COLUMNS), "scale": 2.0, "radius": [0.6, 1.1, 0.6], "least": 0.05}
+UNIT = 1.5
+SETTINGS = {
+    "size": (ROWS, COLUMNS),
+    "scale": 2.0,
+    "radius": [0.6, 1.1, 0.6],
+    "least": 0.05,
+    "unit": UNIT,
+}
 
 
 def structure(parents=PARENTS, **changes):
@@ -101,8 +108,8 @@ def phi_of(p, windows, label, parents=PARENTS):
             _part, aspect, level, y, x = windows[label[c]]
             _part, _aspect, _level, above, beside = windows[label[parents[c]]]
             side = -1 if p.mirrored else 1
-            dx = side * (x - beside) - ANCHORS[c][aspect][0]
-            dy = y - above - ANCHORS[c][aspect][1]
+            dx = (side * (x - beside) - ANCHORS[c][aspect][0]) / UNIT
+            dy = (y - above - ANCHORS[c][aspect][1]) / UNIT
             springs[c][aspect] = [-dx * dx, -dx, -dy * dy, -dy]
     edges = [part.ravel() for c in children for part in (pairs[c], springs[c])]
     return np.concatenate([cells.ravel(), biases, hidden, *edges])
@@ -196,6 +203,8 @@ def test_hidden_parts_let_their_children_go():
     found = phi_of(X[0], placed(X[0]), label) @ np.maximum(w, data.prior.lower)
     assert_allclose(found, best, rtol=1e-5)
     assert (label[[0, 2]] >= 0).all()
+    nothing = phi_of(X[0], placed(X[0]), np.full(3, INVISIBLE)) @ w
+    assert_allclose(structure().absent(w), nothing)
 
 
 @pytest.mark.parametrize("sampling", ["diverse", "suppression"])
@@ -541,3 +550,43 @@ def test_an_image_without_room_has_marginals():
     none, some = own.marginals(blocks, w)
     assert_array_equal(none.hidden, 1.0)
     assert (some.hidden < 1.0).all()
+
+
+def test_latent_parts_are_where_they_score_most():
+    """Among all labels whose root is near its place, on its level."""
+    rng = np.random.default_rng(30)
+    X, y = problem_data(rng)
+    own = LatentParts(PARENTS, ANCHORS, **SETTINGS)
+    pairs = list(zip(X, y, strict=True))
+    data = bind(own, pairs)
+    first = truths_of(data.blocks)
+    assert (first[:, [0, 2]] == INVISIBLE).all()
+    for scale in (0.1, 3.0):
+        w = weights(rng, data, scale)
+        found = data.completed(data.blocks.truth, w)
+        for p, truth, label in zip(X, first, found, strict=True):
+            windows = placed(p)
+            if truth[1] == INVISIBLE:
+                assert_array_equal(label, truth)
+                continue
+            level = windows[truth[1]][2]
+            allowed = [
+                other
+                for other in labels_of(p)
+                if other[1] != INVISIBLE and windows[other[1]][2] == level
+                and root_is_right(p, windows, truth, other)
+            ]  # fmt: skip
+            scores = [phi_of(p, windows, other) @ w for other in allowed]
+            assert any((label == other).all() for other in allowed)
+            slack = 1e-4 * (1.0 + np.abs(w).max())
+            assert phi_of(p, windows, label) @ w >= max(scores) - slack
+        taut.check_structure(own, pairs, found, candidates=lambda i: labels_of(X[i]))
+
+
+def root_is_right(p, windows, truth, label):
+    """Whether the root of a label costs nothing."""
+    alone = np.full(3, INVISIBLE)
+    alone[1] = truth[1]
+    other = np.full(3, INVISIBLE)
+    other[1] = label[1]
+    return loss_of(p, windows, alone, other) == 0.0

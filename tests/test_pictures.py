@@ -8,6 +8,7 @@ import pytest
 from taut.errors import InvalidData
 from taut.metrics import PrecisionRecall, overlap_recall, precision_recall
 from taut.vision.boxes import Boxes, Detections
+from taut.vision.joints import FoundJoints
 
 matplotlib = pytest.importorskip(
     "matplotlib", reason="matplotlib is not installed: pip install 'taut[plot]'"
@@ -21,7 +22,10 @@ from matplotlib.patches import Rectangle  # noqa: E402
 from taut.vision.pictures import (  # noqa: E402
     plot_boxes,
     plot_image_grid,
+    plot_joint_grid,
+    plot_joints,
     plot_overlap_recall,
+    plot_parts,
     plot_precision_recall,
     plot_template,
 )
@@ -208,6 +212,50 @@ def test_colours_are_those_that_weights_prefer():
         assert len(plot_template(np.zeros((2, 2, n_channels))).child_axes) == 2
 
 
+def segments(ax, style):
+    """Ends of the lines of a style that are not dark grounds."""
+    return {
+        tuple(np.concatenate([*line.get_data()]).tolist())
+        for line in ax.lines
+        if line.get_linestyle() == style and line.get_color() != "black"
+    }
+
+
+def test_joints_lie_where_they_are():
+    truth = [[10, 20], [40, 20], [np.nan, np.nan]]
+    found = FoundJoints(
+        np.array([[[12, 20], [40, 25], [70, 30]], [[1, 1], [2, 2], [3, 3]]], dtype=float),
+        np.array([[True, True, True], [True, False, True]]),
+        np.array([1.0, 0.5]),
+    )
+    ax = plot_joints(image(), [(0, 1), (1, 2)], truth, found)
+    assert (10, 40, 20, 20) in segments(ax, "--")
+    assert {(12, 40, 20, 25), (40, 70, 25, 30)} <= segments(ax, "-")
+    assert not any(1.0 in line and 2.0 in line for line in segments(ax, "-"))
+    assert ax.get_xlim() == (0, 160)
+    assert ax.get_ylim() == (120, 0)
+
+
+def test_the_grid_of_joints_shows_one_object_in_each_image():
+    joints = np.arange(18 * 4, dtype=float).reshape(18, 2, 2)
+    found = FoundJoints(joints, np.ones((18, 2), dtype=bool), np.zeros(18))
+    figure = plot_joint_grid([image()] * 18, [(0, 1)], joints, found)
+    assert len(figure.axes) == 16
+    for k, ax in enumerate(figure.axes):
+        (own,) = segments(ax, "-")
+        assert own == tuple(joints[k].T.ravel())
+
+
+def test_parts_are_drawn_where_they_are():
+    templates = np.zeros((2, 3, 2, 31))
+    templates[0, 0, 0, 0] = templates[1, 2, 1, 0] = 1.0
+    ax = plot_parts(templates, [[0, 0], [10, 4]], [(0, 1)])
+    middles = [c.get_segments()[0].mean(axis=0) for c in ax.collections]
+    np.testing.assert_allclose(middles, [[-0.5, -1.0], [10.5, 5.0]])
+    assert ax.yaxis_inverted()
+    np.testing.assert_allclose(ax.lines[0].get_data(), [[0, 10], [0, 4]])
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [
@@ -219,6 +267,15 @@ def test_colours_are_those_that_weights_prefer():
         (lambda: plot_image_grid([image()], [truths()] * 2), "truths has 2 images, images has 1"),
         (lambda: plot_image_grid([]), "images is empty"),
         (lambda: plot_image_grid([image()], columns=0), "columns = 0: give a whole number"),
+        (
+            lambda: plot_joints(image(), [(0, 2)], [[1, 2], [3, 4]]),
+            "joints 0 to 2, and",
+        ),
+        (lambda: plot_joints(image(), [(0, 1)], [1, 2]), r"truth has shape \(2,\)"),
+        (lambda: plot_joint_grid([], []), "images is empty"),
+        (lambda: plot_joint_grid([image()], [], [[[1, 2]]] * 2), "truths is of 2 images"),
+        (lambda: plot_parts(np.zeros((3, 3, 31)), [[0, 0]]), "templates has the shape"),
+        (lambda: plot_parts(np.zeros((1, 3, 3, 31)), [0, 0]), "x and y of each of the 1 parts"),
         (lambda: plot_precision_recall({}), "give a dict of names and curves"),
         (lambda: plot_overlap_recall([1]), "give a dict of names and curves"),
         (lambda: plot_template(np.zeros((3, 3))), r"template has the shape \(3, 3\)"),

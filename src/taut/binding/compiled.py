@@ -14,6 +14,7 @@ from taut.binding.audits import Auditor
 from taut.binding.kernels import (
     make_argmaxes,
     make_completions,
+    make_draws,
     make_hinge_sum,
     make_hinges,
     make_lengths,
@@ -410,6 +411,28 @@ class CompiledData(CompiledAbilities):
             return blocks.n_labels, blocks.label_stride, room, labels, scores
 
         self._over_blocks(best_labels, self.pad(w), n_jobs, arguments)
+        return labels, scores
+
+    def drawn(self, w: np.ndarray, count: int, n_jobs: int = 1) -> tuple[np.ndarray, np.ndarray]:
+        """Labels of each block that the structure's own `sample` chooses, for prediction.
+
+        In the form of `m_best`, in the order of `sample`, which begins with the best; up to
+        `count` of each.
+        """
+        blocks = self.blocks
+        if not self.draws_labels:
+            raise MissingOracle(
+                f"{type(self.structure).__name__} has no sample, which several labels of a block "
+                "are chosen by: see taut.CompiledStructure"
+            )
+        labels = np.full((count, blocks.offsets[-1]), -1, dtype=np.int32)
+        scores = np.full((self.n_blocks, count), -np.inf)
+        longest = int(np.diff(blocks.offsets).max())
+
+        def arguments() -> tuple:
+            return np.empty(count * longest, dtype=np.int32), labels, scores
+
+        self._over_blocks(make_draws, self.pad(w), n_jobs, arguments)
         return labels, scores
 
     def marginals(

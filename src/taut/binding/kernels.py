@@ -155,6 +155,28 @@ def make_argmaxes(operations):
     return argmaxes
 
 
+def make_draws(operations):
+    """Labels that a structure chooses beside the best one."""
+    pull, sample, score = operations.pull, operations.sample, score_of(operations)
+
+    def draws(space, data, offsets, w, work, first, last, room, labels, scores):
+        """Write the labels that the structure's own sample chooses without losses, and scores.
+
+        Those of a block one after the other, in the order in which they are chosen.
+        """
+        count = scores.shape[1]
+        for i in range(first, last):
+            size = offsets[i + 1] - offsets[i]
+            found = room[: count * size].reshape((count, size))
+            pull(space, i, w, work)
+            for q in range(sample(data, i, work, 0.0, 0, found)):
+                scores[i, q] = score(data, i, work, found[q])
+                for t in range(size):
+                    labels[q, offsets[i] + t] = found[q, t]
+
+    return draws
+
+
 def make_prediction_losses(operations):
     """Losses of predictions."""
     loss = operations.loss

@@ -14,7 +14,9 @@ from taut.estimators.graphs import GraphSVM, TreeSVM
 from taut.estimators.latent import LatentStructuredSVM, LatentSVM
 from taut.estimators.latent_boxes import LatentBoxSVM
 from taut.estimators.latent_multiclass import LatentMulticlassSVM
+from taut.estimators.latent_parts import LatentPartSVM
 from taut.estimators.online_svm import OnlineSVM
+from taut.estimators.parts import PartSVM
 from taut.estimators.poses import PoseSVM
 from taut.estimators.ranking import RankSVM
 from taut.estimators.regression import RegressionSVM
@@ -40,6 +42,8 @@ ESTIMATORS: dict[str, type[Estimator]] = {
         BoxSVM,
         LatentBoxSVM,
         PoseSVM,
+        PartSVM,
+        LatentPartSVM,
     )
 }
 
@@ -51,10 +55,12 @@ __all__ = [
     "GraphSVM",
     "LatentBoxSVM",
     "LatentMulticlassSVM",
+    "LatentPartSVM",
     "LatentSVM",
     "LatentStructuredSVM",
     "MulticlassSVM",
     "OnlineSVM",
+    "PartSVM",
     "PoseSVM",
     "RankSVM",
     "RegressionSVM",

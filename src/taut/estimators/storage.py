@@ -168,6 +168,16 @@ _BOXES: dict[str, Form] = {
     "refinement_": Weights((4, "refined")),
 }
 
+_PARTS: dict[str, Form] = {
+    "coef_": Weights(("joint features",)),
+    "names_": Labels(("parts",)),
+    "parents_": Weights(("parts",)),
+    "counts_": Weights(("parts",)),
+    "anchors_": Weights(("aspects", 2)),
+    "layout_": Weights(("parts", 2)),
+    "scales_": Weights(("scales",)),
+}
+
 #: The fitted attributes of each estimator, beside those that all have.
 FITTED: dict[str, dict[str, Form]] = {
     "BinarySVM": _COLUMNS | _TWO,
@@ -196,6 +206,8 @@ FITTED: dict[str, dict[str, Form]] = {
         "stretches_": Weights(("stretches",)),
         "angles_": Weights(("angles",)),
     },
+    "PartSVM": _PARTS,
+    "LatentPartSVM": _PARTS | _LATENT | {"box_": Weights((4,)), "class_": Labels((1,))},
     "OnlineSVM": _COLUMNS
     | {
         "coef_": Weights(("scores", "features")),

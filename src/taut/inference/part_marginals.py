@@ -135,7 +135,9 @@ class _Level:
             return out
         first, (x, y) = self.tree.springs[t], self.tree.anchors[t].tolist()
         bend_x, slope_x, bend_y, slope_y = self.tail[first : first + 4].tolist()
-        side = sign * self.side
+        side, unit = sign * self.side, self.tree.unit
+        bend_x, bend_y = bend_x / unit**2, bend_y / unit**2
+        slope_x, slope_y = slope_x / unit, slope_y / unit
         _smooth_grid(
             np.ascontiguousarray(values),
             Spring(bend_x, side * slope_x, side * x), Spring(bend_y, sign * slope_y, sign * y),

@@ -39,6 +39,7 @@ class PartTree(NamedTuple):
     pairs: np.ndarray  # of each part: its aspects, for each aspect of the parent; invisible last
     springs: np.ndarray  # of each template: of dx^2, dx, dy^2, dy
     anchors: np.ndarray  # of each template: where it is from the parent in cells, x and y
+    unit: float  # cells that springs measure distances in
 
 
 class PartData(NamedTuple):
@@ -51,6 +52,7 @@ class PartData(NamedTuple):
     centres: np.ndarray  # of each block's true windows in pixels of the stored image
     visible: np.ndarray
     reach: np.ndarray  # the square of how far from there a part is right
+    shares: np.ndarray  # of each part in the loss
     suppression: float
 
 
@@ -141,13 +143,13 @@ def place_loss(data, i, p, level, y, x):
         dy = (y - space.margin + 0.5 * space.heights[0]) * step_y - data.centres[i, p, 1]
         if dx * dx + dy * dy <= data.reach[i, p]:
             return 0.0
-    return 1.0 / data.visible.shape[1]
+    return data.shares[p]
 
 
 @helper
 def hidden_loss(data, i, p):
     """The loss of part p where it is invisible."""
-    return 1.0 / data.visible.shape[1] if data.visible[i, p] else 0.0
+    return data.shares[p] if data.visible[i, p] else 0.0
 
 
 @helper
@@ -167,26 +169,36 @@ def _side(data, i):
 
 @helper
 def stretch(data, i, t, window, parent):
-    """How far a window is from where its parent's window would have it, in cells, as shown."""
+    """How far a window is from where its parent's window would have it, in units, as shown."""
     space, m = data.space, data.space.image[i]
     _t, _level, y, x = place_of(space, m, window)
     _t, _level, above, beside = place_of(space, m, parent)
-    anchors = data.tree.anchors
-    return _side(data, i) * (x - beside) - anchors[t, 0], y - above - anchors[t, 1]
+    anchors, unit = data.tree.anchors, data.tree.unit
+    across = _side(data, i) * (x - beside) - anchors[t, 0]
+    return across / unit, (y - above - anchors[t, 1]) / unit
 
 
 @helper
 def _transform(data, i, work, tables, t, first, shape):
     """What the windows of template t on a level from window `first` on reach by its springs."""
     tree, last, side = data.tree, first + shape[0] * shape[1], _side(data, i)
-    weights, anchors = data.at + tree.springs[t], tree.anchors
+    weights, anchors, unit = data.at + tree.springs[t], tree.anchors, tree.unit
+    squared = unit * unit
+    across = Spring(
+        np.float64(work[weights]) / squared,
+        side * np.float64(work[weights + 1]) / unit,
+        side * anchors[t, 0],
+    )
+    down = Spring(
+        np.float64(work[weights + 2]) / squared,
+        np.float64(work[weights + 3]) / unit,
+        anchors[t, 1],
+    )
     transform_grid(
         tables.scores[first:last],
         shape,
-        Spring(
-            np.float64(work[weights]), side * np.float64(work[weights + 1]), side * anchors[t, 0]
-        ),
-        Spring(np.float64(work[weights + 2]), np.float64(work[weights + 3]), anchors[t, 1]),
+        across,
+        down,
         tables.lines,
         tables.reached[first:last],
         tables.places[first:last],
@@ -376,3 +388,19 @@ def leave_out(data, i, tables, label, first, last):
                         k = first_window(space, m, t, n) + r * columns + c
                         tables.scores[k] = NOWHERE
     tables.scores[label[root]] = NOWHERE
+
+
+@helper
+def leave_out_levels(data, i, tables, kept):
+    """Let no label have its root on another level than `kept`, counted among those of all images.
+
+    Nor be invisible.
+    """
+    tree, space, m = data.tree, data.space, data.space.image[i]
+    n_parts, root = tree.parents.shape[0], tree.order[0]
+    for n in range(space.levels.starts[m + 1] - space.levels.starts[m]):
+        tables.hidden[n * n_parts + root] = NOWHERE
+        if space.levels.starts[m] + n != kept:
+            for t in range(tree.firsts[root], tree.firsts[root + 1]):
+                for k in range(first_window(space, m, t, n), first_window(space, m, t, n + 1)):
+                    tables.scores[k] = NOWHERE

@@ -1,4 +1,4 @@
-"""Measures of predictions: rankings, label sequences, single labels, and boxes in images."""
+"""Measures of predictions: rankings, label sequences, single labels, boxes and joints in images."""
 
 from taut.metrics.classes import hierarchical_f1, level_accuracy, mean_cost
 from taut.metrics.detection import (
@@ -11,6 +11,7 @@ from taut.metrics.detection import (
     mean_average_precision,
     precision_recall,
 )
+from taut.metrics.joints import RightShares, pck, pcp, visibility_accuracy
 from taut.metrics.localisation import (
     OverlapRecall,
     localisation_accuracy,
@@ -28,6 +29,7 @@ __all__ = [
     "LabelPairs",
     "OverlapRecall",
     "PrecisionRecall",
+    "RightShares",
     "angle_errors",
     "average_precision",
     "bootstrap_interval",
@@ -42,9 +44,12 @@ __all__ = [
     "mean_ndcg",
     "ndcg",
     "overlap_recall",
+    "pck",
+    "pcp",
     "pose_losses",
     "position_accuracy",
     "precision_recall",
     "sequence_accuracy",
     "suppress",
+    "visibility_accuracy",
 ]

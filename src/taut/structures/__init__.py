@@ -18,6 +18,7 @@ from taut.structures.joint_kernel import JointKernel
 from taut.structures.latent import LatentStructure
 from taut.structures.latent_boxes import LatentBoxes
 from taut.structures.latent_multiclass import LatentMulticlass
+from taut.structures.latent_parts import LatentParts
 from taut.structures.multiclass import Multiclass
 from taut.structures.parts import Parts
 from taut.structures.pose_boxes import PoseBoxes
@@ -42,6 +43,7 @@ __all__ = [
     "JointKernel",
     "LatentBoxes",
     "LatentMulticlass",
+    "LatentParts",
     "LatentStructure",
     "Listed",
     "Multiclass",

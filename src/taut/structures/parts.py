@@ -78,10 +78,10 @@ class Parts(CompiledStructure):
         for each edge             a weight for the aspects of both ends, invisible ones included
         where both are visible    - w1 dx^2 - w2 dx - w3 dy^2 - w4 dy
 
-    (dx, dy) is how far the child is from where its parent would have it, in cells: the child's
-    place minus the parent's minus the anchor of the child's aspect. Springs belong to the child's
-    aspect. A child of an invisible parent is free. w1 and w3 are kept from falling below `least`,
-    whatever the regulariser says: `Problem` sees to that.
+    (dx, dy) is how far the child is from where its parent would have it, in units of `unit` cells:
+    the child's place minus the parent's minus the anchor of the child's aspect. Springs belong to
+    the child's aspect. A child of an invisible parent is free. w1 and w3 are kept from falling
+    below `least`, whatever the regulariser says: `Problem` sees to that.
 
     The loss of a part is 1 / P if its visibility is wrong, or if it is further than `radius` from
     the truth's place. A wrong aspect costs nothing, and a wrong level only through distances. The
@@ -109,6 +109,10 @@ class Parts(CompiledStructure):
         The size of an object in cells on the level that it belongs to.
     radius : float or array-like of shape (n_parts,), default=1.5
         How far from the truth's place a part is right, in cells of the truth's level.
+    unit : float, default=1.0
+        Cells that springs measure distances in. Where they are as long as parts are usually away
+        from their anchors, or a little longer, springs are features of the size of others, and
+        solvers take fewer passes.
     least : float, default=0.01
         What w1 and w3 are not below.
     sampling : {"diverse", "suppression"}, default="diverse"
@@ -152,6 +156,7 @@ class Parts(CompiledStructure):
         size: tuple[int, int] = (5, 5),
         scale: float = 10.0,
         radius: ArrayLike = 1.5,
+        unit: float = 1.0,
         least: float = 0.01,
         sampling: str = "diverse",
         suppression: float = 0.5,
@@ -168,13 +173,14 @@ class Parts(CompiledStructure):
         self.radius = np.broadcast_to(np.asarray(radius, dtype=np.float64), len(self.parents))
         if not (np.isfinite(self.radius) & (self.radius > 0.0)).all():
             raise InvalidData(f"radius = {radius!r}: give numbers of cells above 0")
+        self.unit = _above_zero("unit", unit)
         self.least = _above_zero("least", least)
         check_choice("sampling", sampling, tuple(_SAMPLES))
         self.sampling = sampling
         if not 0.0 <= suppression <= 1.0:
             raise InvalidData(f"suppression = {suppression}: give an overlap between 0 and 1")
         self.suppression = suppression
-        self.tree, self.tail = _laid_out(self.parents, self.anchors)
+        self.tree, self.tail = _laid_out(self.parents, self.anchors, self.unit)
         n_templates = int(self.tree.firsts[-1])
         rows, columns = (np.full(n_templates, side, dtype=np.int64) for side in self.size)
         nothing = np.zeros(n_templates, dtype=np.int64)
@@ -202,8 +208,9 @@ class Parts(CompiledStructure):
         found = [self._truth(features, i, pose) for i, pose in enumerate(poses)]
         labels, centres, reach = (np.stack(arrays) for arrays in zip(*found, strict=True))
         data = PartData(
-            self.tree, features.space, 0, 0, centres, labels != INVISIBLE, reach, self.suppression
-        )
+            self.tree, features.space, 0, 0, centres, labels != INVISIBLE, reach, self._shares(),
+            self.suppression,
+        )  # fmt: skip
         return self._blocks(features, data, labels.ravel())
 
     def _blocks(self, features: PartFeatures, data: PartData, truth: np.ndarray) -> Blocks:
@@ -213,6 +220,10 @@ class Parts(CompiledStructure):
         size = room + 2 * room_of(space, self.tree)  # of float64, where `work` may be single
         offsets = self.n_parts * np.arange(len(space.image) + 1)
         return Blocks(data, features, offsets, truth, work_size=size)
+
+    def _shares(self) -> np.ndarray:
+        """Of each part in the loss."""
+        return np.full(self.n_parts, 1.0 / self.n_parts)
 
     def _hidden(self) -> Pose:
         """No part is seen."""
@@ -301,7 +312,7 @@ class Parts(CompiledStructure):
         """A window of each part, and as much stretch of each spring as the levels have room for."""
         space = blocks.features.space
         shapes = np.maximum.reduceat(space.levels.shapes, space.levels.starts[:-1])[space.image]
-        far = shapes[:, ::-1] + np.abs(self.tree.anchors).max(axis=0)
+        far = (shapes[:, ::-1] + np.abs(self.tree.anchors).max(axis=0)) / self.unit
         springs = 1.0 + np.sqrt((far**4 + far**2).sum(axis=1))
         return self.n_parts * (blocks.features.lengths() + 1.0) + (self.n_parts - 1) * springs
 
@@ -345,6 +356,15 @@ class Parts(CompiledStructure):
                 pose = pose._replace(size=self.scale * float(np.sqrt(step.prod())))
             found.append(pose)
         return found
+
+    def absent(self, w: np.ndarray) -> float:
+        """What the label scores in which all parts are invisible, for weights without padding."""
+        counts, root = np.diff(self.tree.firsts), self.tree.order[0]
+        children = np.delete(np.arange(self.n_parts), root)
+        pairs = (counts[self.parents[children]] + 1) * (counts[children] + 1) - 1
+        tail = w[len(w) - self.tail :]
+        hidden = tail[: self.n_parts].sum()
+        return float(hidden + tail[self.tree.pairs[children] + pairs].sum())
 
     def marginals(
         self, blocks: Blocks, w: np.ndarray, temperature: float = 1.0
@@ -457,7 +477,7 @@ def _above_zero(name: str, value: Any) -> float:
     return float(value)
 
 
-def _laid_out(parents: np.ndarray, anchors: list[np.ndarray]) -> tuple[PartTree, int]:
+def _laid_out(parents: np.ndarray, anchors: list[np.ndarray], unit: float) -> tuple[PartTree, int]:
     """The tree as oracles see it, and how many weights the tail has."""
     counts = np.array([len(own) for own in anchors])
     firsts = offsets_of(counts)
@@ -471,7 +491,7 @@ def _laid_out(parents: np.ndarray, anchors: list[np.ndarray]) -> tuple[PartTree,
         at += (counts[parents[p]] + 1) * (counts[p] + 1)
         springs[firsts[p] : firsts[p + 1]] = at + _SPRING * np.arange(counts[p])
         at += _SPRING * counts[p]
-    tree = PartTree(np.array(order), parents, firsts, pairs, springs, np.vstack(anchors))
+    tree = PartTree(np.array(order), parents, firsts, pairs, springs, np.vstack(anchors), unit)
     return tree, int(at)
 
 

@@ -8,11 +8,15 @@ from taut.vision.descriptors import DenseDescriptors
 from taut.vision.extraction import extract
 from taut.vision.hog import HogPyramid
 from taut.vision.images import boxes_of_mask, image_size, list_images, read_image
+from taut.vision.joints import FoundJoints, Skeleton, read_joints, skeleton_of
 from taut.vision.maps import MapShards, open_maps
 from taut.vision.pictures import (
     plot_boxes,
     plot_image_grid,
+    plot_joint_grid,
+    plot_joints,
     plot_overlap_recall,
+    plot_parts,
     plot_precision_recall,
     plot_template,
 )
@@ -27,11 +31,13 @@ __all__ = [
     "Boxes",
     "DenseDescriptors",
     "Detections",
+    "FoundJoints",
     "HogPyramid",
     "MapShards",
     "Pose",
     "Poses",
     "Pyramid",
+    "Skeleton",
     "Templates",
     "VisualWords",
     "as_boxes",
@@ -47,12 +53,17 @@ __all__ = [
     "overlaps",
     "plot_boxes",
     "plot_image_grid",
+    "plot_joint_grid",
+    "plot_joints",
     "plot_overlap_recall",
+    "plot_parts",
     "plot_precision_recall",
     "plot_template",
     "pyramid_of",
     "read_boxes",
     "read_image",
+    "read_joints",
     "sizes_of",
+    "skeleton_of",
     "tree_of",
 ]

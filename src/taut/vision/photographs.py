@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -44,11 +43,12 @@ class Photographs:
         pixels = read_image(self.images[i], name=f"image {i}")
         return shrink(pixels, _no_boxes(), self.longest)[0]
 
-    def size(self, i: int) -> Sequence[float]:
+    def size(self, i: int) -> tuple[float, float]:
         """Width and height of an image as it is given."""
         given = self.images[i]
         if isinstance(given, Pyramid):
-            return given.size.tolist()
+            width, height = given.size.tolist()
+            return width, height
         if i not in self._sizes:
             self._sizes[i] = image_size(given, name=f"image {i}")
         return self._sizes[i]

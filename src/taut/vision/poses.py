@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 
 from taut.data.arrays import as_numbers
@@ -192,7 +193,7 @@ def tree_of(
         if not both.any():
             continue  # without an edge
         cost[p, q] = (scaled[both, p] - scaled[both, q]).var(axis=0).sum() + _TINY
-    edges = minimum_spanning_tree(cost)
+    edges = minimum_spanning_tree(csr_array(cost))
     if edges.nnz != n_parts - 1:
         raise InvalidData(
             "some parts are never visible together with others, so that no tree joins them all: "

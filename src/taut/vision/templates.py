@@ -141,7 +141,14 @@ def scales_of(edges: np.ndarray, cells: int, cell: int, step: float) -> np.ndarr
     array([1.03..., 0.68..., 0.45...])
     """
     sizes = np.sqrt((edges[:, 2] - edges[:, 0]) * (edges[:, 3] - edges[:, 1]))
-    base = math.sqrt(cells) * cell
+    return scales_of_sizes(sizes, math.sqrt(cells) * cell, step)
+
+
+def scales_of_sizes(sizes: np.ndarray, base: float, step: float) -> np.ndarray:
+    """Factors from an image to the levels at which objects of these sizes are `base` pixels large.
+
+    As of `scales_of`.
+    """
     low = max(float(np.quantile(sizes, 0.02)) * 0.95, base / _LARGEST_SCALE)
     high = max(float(np.quantile(sizes, 0.99)) * 1.05, low)
     count = math.ceil(math.log(high / low) / math.log(step)) + 1

@@ -12,11 +12,9 @@ from taut.data.arrays import as_matrix, show
 from taut.errors import InvalidData
 from taut.vision.boxes import Boxes, Detections, overlaps
 from taut.vision.images import read_image
-from taut.vision.pictures.backend import pyplot
+from taut.vision.pictures.backend import COLOURS, pyplot
 
-# Black text can be read on each, and each can be told from the others without seeing red or green.
-_COLOURS = ("#ffc20a", "#3ddbd9", "#ff7eb6", "#9be15d", "#b79bff", "#ff8a3d")
-_TRUTH = "white"
+TRUTH = "white"
 
 
 def plot_boxes(
@@ -59,10 +57,7 @@ def plot_boxes(
     """
     pixels = read_image(image)
     drawn = _check(truths, detections, top, "")
-    if ax is None:
-        height, width = pixels.shape[:2]
-        scale = 6.0 / max(height, width)
-        ax = pyplot().subplots(figsize=(width * scale, height * scale), layout="constrained")[1]
+    ax = image_axes(pixels) if ax is None else ax
     colours = _colours_of([drawn])
     _draw(ax, pixels, drawn, colours, 1.8)
     ax.figure.draw_without_rendering()
@@ -107,7 +102,7 @@ def plot_image_grid(
     >>> figure = plot_image_grid(images, columns=3)  # doctest: +SKIP
     """
     for name, number in (("columns", columns), ("limit", limit)):
-        _check_count(name, number)
+        check_count(name, number)
     for name, boxes in (("truths", truths), ("detections", detections)):
         if boxes is not None and len(boxes) != len(images):
             raise InvalidData(
@@ -126,6 +121,20 @@ def plot_image_grid(
         for i in range(n)
     ]
     pixels = [read_image(image) for image in images[:n]]
+    figure, axes = grid_of(pixels, columns)
+    colours = _colours_of(drawn)
+    for ax, image, shown in zip(axes, pixels, drawn, strict=True):
+        _draw(ax, image, shown, colours, 1.5)
+    _add_legend(figure, drawn, colours)
+    figure.draw_without_rendering()
+    for ax, shown in zip(axes, drawn, strict=True):
+        _add_labels(ax, shown, colours, 7.5)
+    return figure
+
+
+def grid_of(pixels: Sequence[np.ndarray], columns: int) -> tuple[Any, list[Any]]:
+    """A figure with axes for each of some images, in rows of so many."""
+    n = len(pixels)
     columns = min(columns, n)
     rows = [pixels[first : first + columns] for first in range(0, n, columns)]
     # Portraits are shrunk rather than let all others of their row swim in white.
@@ -139,16 +148,25 @@ def plot_image_grid(
         squeeze=False,
         layout="constrained",
     )
-    colours = _colours_of(drawn)
     for ax in axes.flat[n:]:
         ax.set_axis_off()
-    for ax, image, shown in zip(axes.flat, pixels, drawn, strict=False):
-        _draw(ax, image, shown, colours, 1.5)
-    _add_legend(figure, drawn, colours)
-    figure.draw_without_rendering()
-    for ax, shown in zip(axes.flat, drawn, strict=False):
-        _add_labels(ax, shown, colours, 7.5)
-    return figure
+    return figure, list(axes.flat[:n])
+
+
+def image_axes(pixels: np.ndarray) -> Any:
+    """New axes for one image."""
+    height, width = pixels.shape[:2]
+    scale = 6.0 / max(height, width)
+    return pyplot().subplots(figsize=(width * scale, height * scale), layout="constrained")[1]
+
+
+def show_pixels(ax: Any, pixels: np.ndarray) -> None:
+    """An image from its upper left corner, without anything around it."""
+    height, width = pixels.shape[:2]
+    ax.imshow(pixels, extent=(0, width, height, 0), interpolation="antialiased")
+    ax.set(xlim=(0, width), ylim=(height, 0), xticks=[], yticks=[])
+    for spine in ax.spines.values():
+        spine.set_visible(False)
 
 
 def _check(
@@ -156,7 +174,7 @@ def _check(
 ) -> tuple[Boxes, Detections]:
     """The boxes to draw in an image, checked."""
     if top is not None:
-        _check_count("top", top)
+        check_count("top", top)
     nothing = np.empty((0, 4)), np.empty(0, dtype=object), np.empty(0)
     there = Boxes(*nothing) if truths is None else truths
     found = Detections(*nothing) if detections is None else detections
@@ -188,7 +206,8 @@ def _columns(boxes: Any, names: Sequence[str], name: str) -> list[np.ndarray]:
     return found
 
 
-def _check_count(name: str, value: Any) -> None:
+def check_count(name: str, value: Any) -> None:
+    """Refuse what is no number of things to draw."""
     if not isinstance(value, Integral) or value < 1:
         raise InvalidData(f"{name} = {show(value)}: give a whole number, at least 1")
 
@@ -196,7 +215,7 @@ def _check_count(name: str, value: Any) -> None:
 def _colours_of(drawn: Iterable[tuple[Boxes, Detections]]) -> dict[Any, str]:
     """A colour for each class."""
     names = {str(name) for boxes in drawn for part in boxes for name in part.classes}
-    return {name: _COLOURS[k % len(_COLOURS)] for k, name in enumerate(sorted(names))}
+    return {name: COLOURS[k % len(COLOURS)] for k, name in enumerate(sorted(names))}
 
 
 def _draw(
@@ -205,15 +224,11 @@ def _draw(
 ) -> None:  # fmt: skip
     """An image with its boxes, the best one above all others."""
     truths, detections = boxes
-    height, width = pixels.shape[:2]
-    ax.imshow(pixels, extent=(0, width, height, 0), interpolation="antialiased")
+    show_pixels(ax, pixels)
     for edges, ignored in zip(truths.edges, truths.ignored, strict=True):
-        _add_box(ax, edges, _TRUTH, line, ":" if ignored else (0, (4, 3)))
+        _add_box(ax, edges, TRUTH, line, ":" if ignored else (0, (4, 3)))
     for edges, name in zip(detections.edges[::-1], detections.classes[::-1], strict=True):
         _add_box(ax, edges, colours[str(name)], line, "-")
-    ax.set(xlim=(0, width), ylim=(height, 0), xticks=[], yticks=[])
-    for spine in ax.spines.values():
-        spine.set_visible(False)
 
 
 def _add_box(ax: Any, edges: np.ndarray, colour: str, width: float, style: Any) -> None:
@@ -247,7 +262,7 @@ def _add_labels(
     ]
     if len(colours) > 1 or not labels:
         pairs = zip(truths.edges, truths.classes, strict=True)
-        labels += [(edges, str(name), _TRUTH, True) for edges, name in pairs]
+        labels += [(edges, str(name), TRUTH, True) for edges, name in pairs]
     limits = np.array([ax.get_xlim()[1], ax.get_ylim()[0]])
     # Pixels of the image in a point of the picture.
     unit = limits[0] / ax.get_window_extent().width * ax.figure.dpi / 72.0

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from taut.data.arrays import as_numbers, check_finite
 from taut.errors import InvalidData
-from taut.vision.pictures.backend import pyplot
+from taut.vision.pictures.backend import COLOURS, pyplot
 
 _LINES = 9  # orientations over 180 degrees
 _STROKES = 3 * _LINES  # two directions of each, and the orientation itself
@@ -70,7 +70,8 @@ def plot_template(template: ArrayLike, ax: Any = None) -> Any:
         panel.set(xlim=(0, columns), ylim=(rows, 0), xticks=[], yticks=[], aspect="equal")
         panel.set_facecolor("black")
     for panel, strengths in zip(panels, (positive, negative), strict=False):
-        _draw_strokes(panel, strengths / largest)
+        size = panel.figure.get_size_inches()[1] * 72.0 / rows
+        _draw_strokes(panel, strengths / largest, size)
     if colours is not None:
         panels[2].imshow(colours, extent=(0, columns, rows, 0), interpolation="nearest")
     return ax
@@ -82,8 +83,13 @@ def _strengths(weights: np.ndarray) -> np.ndarray:
     return parts.reshape(*weights.shape[:2], -1, _LINES).sum(axis=2)
 
 
-def _draw_strokes(ax: Any, strengths: np.ndarray) -> None:
-    """A stroke for each orientation of each cell, bright ones above dark ones."""
+def _draw_strokes(
+    ax: Any, strengths: np.ndarray, size: float, corner: tuple[float, float] = (0.0, 0.0)
+) -> None:
+    """A stroke for each orientation of each cell, bright ones above dark ones.
+
+    A cell has about `size` points of the picture, and the first one begins at x and y of `corner`.
+    """
     from matplotlib.collections import LineCollection
 
     row, column, k = np.nonzero(strengths > 0.0)
@@ -92,8 +98,7 @@ def _draw_strokes(ax: Any, strengths: np.ndarray) -> None:
     # The gradient of orientation k points to 180 / 9 k degrees, from right to down.
     angle = k[order] * np.pi / _LINES
     along = 0.45 * np.stack([-np.sin(angle), np.cos(angle)], axis=1)
-    middle = np.stack([column[order] + 0.5, row[order] + 0.5], axis=1)
-    size = ax.figure.get_size_inches()[1] * 72.0 / strengths.shape[0]
+    middle = np.stack([column[order] + 0.5, row[order] + 0.5], axis=1) + corner
     ax.add_collection(
         LineCollection(
             list(np.stack([middle - along, middle + along], axis=1)),
@@ -116,3 +121,66 @@ def _preferred_colours(weights: np.ndarray) -> np.ndarray | None:
     else:
         return None
     return 0.5 + 0.5 * differences / (np.abs(differences).max() or 1.0)
+
+
+def plot_parts(
+    templates: ArrayLike, places: ArrayLike, limbs: ArrayLike = (), ax: Any = None
+) -> Any:
+    """Draw the templates of all parts of an object where the parts usually are.
+
+    Positive weights are strokes, as by `plot_template`, to the same scale in all parts. Lines join
+    the parts that are held together.
+
+    Parameters
+    ----------
+    templates : array-like of shape (n_parts, rows, columns, n_channels)
+        Weights, with channels as for `plot_template`.
+    places : array-like of shape (n_parts, 2)
+        x and y of the middle of each part, in cells.
+    limbs : array-like of int, shape (n_limbs, 2), optional
+        Pairs of parts.
+    ax : matplotlib Axes, optional
+        Where to draw; new ones by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taut.vision.pictures import plot_parts
+    >>> weights = np.random.default_rng(0).normal(size=(2, 5, 5, 31))
+    >>> ax = plot_parts(weights, [[0, 0], [0, 6]], [[0, 1]])  # doctest: +SKIP
+    """
+    weights = as_numbers(templates, "templates").astype(np.float64)
+    if weights.ndim != 4 or weights.shape[3] < _STROKES or 0 in weights.shape:
+        raise InvalidData(
+            f"templates has the shape {weights.shape}: give weights of the shape (n_parts, rows, "
+            f"columns, channels), with at least {_STROKES} channels"
+        )
+    check_finite(weights.reshape(-1, weights.shape[3]), "templates")
+    n_parts, rows, columns = weights.shape[:3]
+    middles = np.asarray(as_numbers(places, "places"), dtype=np.float64)
+    if middles.shape != (n_parts, 2):
+        raise InvalidData(
+            f"places has the shape {middles.shape}: give x and y of each of the {n_parts} parts"
+        )
+    check_finite(middles, "places")
+    corners = middles - [columns / 2.0, rows / 2.0]
+    low, high = corners.min(axis=0) - 0.5, corners.max(axis=0) + [columns + 0.5, rows + 0.5]
+    width, height = high - low
+    if ax is None:
+        scale = 7.0 / max(width, height)
+        ax = pyplot().subplots(figsize=(width * scale, height * scale), layout="constrained")[1]
+    ax.set(xlim=(low[0], high[0]), ylim=(high[1], low[1]), xticks=[], yticks=[], aspect="equal")
+    ax.set_facecolor("black")
+    strengths = [_strengths(own) for own in weights]
+    largest = max(own.max() for own in strengths) or 1.0
+    size = ax.figure.get_size_inches()[1] * 72.0 / height
+    for own, corner in zip(strengths, corners.tolist(), strict=True):
+        _draw_strokes(ax, own / largest, size, (corner[0], corner[1]))
+    for a, b in np.asarray(limbs, dtype=np.int64).reshape(-1, 2):
+        ax.plot(*middles[[a, b]].T, color=COLOURS[0], linewidth=1.5, alpha=0.8)
+    ax.plot(*middles.T, linestyle="none", marker="o", markersize=4, color=COLOURS[0])
+    return ax
