@@ -98,12 +98,14 @@ def solve_prior_qp(
     weights: np.ndarray,
     mean: np.ndarray,
     precision: np.ndarray,
-    nonneg: np.ndarray,
+    bounded: np.ndarray,
+    lower: np.ndarray | float = 0.0,
 ) -> tuple[float, np.ndarray]:
-    """Minimise `prior_primal` with w >= 0 where `nonneg` says so; return (minimum, its w)."""
+    """Minimise `prior_primal` with w >= lower where w is `bounded`; return (minimum, its w)."""
     n, d = len(psi), len(mean)
     block_of_row = np.repeat(np.arange(n), [len(block) for block in losses])
-    signs = np.eye(d)[nonneg]
+    signs = np.eye(d)[bounded]
+    least = np.broadcast_to(lower, (d,))[bounded]
     A = -np.block(
         [
             [np.vstack(psi), np.eye(n)[block_of_row]],
@@ -111,7 +113,7 @@ def solve_prior_qp(
             [signs, np.zeros((len(signs), n))],
         ]
     )
-    b = -np.concatenate([*losses, np.zeros(n + len(signs))])
+    b = -np.concatenate([*losses, np.zeros(n), least])
     P = np.zeros((d + n, d + n))
     P[:d, :d] = precision
     q = np.concatenate([-precision @ mean, weights])
@@ -129,7 +131,7 @@ def solve_prior_qp(
     if "Solved" not in str(solution.status):
         raise RuntimeError(f"reference QP: status {solution.status}")
     w = np.array(solution.x)[:d]
-    w[nonneg] = np.maximum(w[nonneg], 0.0)
+    w[bounded] = np.maximum(w[bounded], least)
     return prior_primal(w, psi, losses, weights, mean, precision), w
 
 

@@ -118,20 +118,20 @@ class TestBinaryProblem:
 )
 def test_priors_and_bounds(name, kind):
     case, result = STRUCTURES[name], settled(name, kind)
-    mean, precision, mask = numbers(kind, len(result.w))
+    mean, precision, mask, lower = numbers(kind, len(result.w))
     blocks = mined_blocks(case, result.state)
-    best, w_best = solve_prior_qp(*blocks, mean, precision, mask)
+    best, w_best = solve_prior_qp(*blocks, mean, precision, mask, lower)
     prior = regularizer(kind, len(result.w))
     problem = Problem(case.structure, *case.data(), regularizer=prior)
     w = problem.weights(result.state["w"])
     assert_allclose(prior_primal(w, *blocks, mean, precision), best, rtol=1e-6)
     assert_allclose(w, w_best, atol=2e-3)
-    assert (result.w[mask] >= 0.0).all()
+    assert (result.w[mask] >= lower[mask]).all()
     own = prior_primal(result.w, *case.reference, uneven(case), mean, precision)
     assert_allclose(result.certificate.primal, own, rtol=1e-9)
     paid = np.flatnonzero(uneven(case))
     some = [[part[i] for i in paid] for part in case.reference]
-    least, _ = solve_prior_qp(*some, uneven(case)[paid], mean, precision, mask)
+    least, _ = solve_prior_qp(*some, uneven(case)[paid], mean, precision, mask, lower)
     assert result.certificate.dual <= least * (1.0 + 1e-9)
     assert result.certificate.dual > 0.0
 

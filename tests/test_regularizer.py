@@ -24,29 +24,33 @@ MORE = [
     "tags-compiled",
     "tags-mapped",
 ]
-KINDS = ["mean", "diagonal", "nonneg", "all", "full"]
+KINDS = ["mean", "diagonal", "nonneg", "lower", "all", "full"]
 
 
 def numbers(kind, n):
-    """Mean, precision matrix and mask of a kind of prior on n weights."""
+    """Mean, precision matrix, which weights are bounded, and by what, of a prior on n weights."""
     rng = np.random.default_rng(n)
     mean, diagonal, mask = rng.normal(size=n), rng.uniform(0.2, 5.0, n), rng.random(n) < 0.5
     A = rng.normal(size=(n, n))
     nothing, ones, nowhere = np.zeros(n), np.eye(n), np.zeros(n, dtype=bool)
+    lower = rng.uniform(-0.3, 0.3, n)
     return {
-        "mean": (mean, ones, nowhere),
-        "diagonal": (nothing, np.diag(diagonal), nowhere),
-        "nonneg": (nothing, ones, ~nowhere),
-        "all": (mean, np.diag(diagonal), mask),
-        "full": (mean, A @ A.T / n + ones, nowhere),
+        "mean": (mean, ones, nowhere, nothing),
+        "diagonal": (nothing, np.diag(diagonal), nowhere, nothing),
+        "nonneg": (nothing, ones, ~nowhere, nothing),
+        "lower": (nothing, ones, ~nowhere, lower),
+        "all": (mean, np.diag(diagonal), mask, lower),
+        "full": (mean, A @ A.T / n + ones, nowhere, nothing),
     }[kind]
 
 
 def regularizer(kind, n):
-    mean, precision, mask = numbers(kind, n)
+    mean, precision, mask, lower = numbers(kind, n)
     if kind != "full":
         precision = np.diag(precision)
-    return Regularizer(mean, precision, True if mask.all() else mask)
+    if kind == "nonneg":
+        return Regularizer(mean, precision, nonneg=True)
+    return Regularizer(mean, precision, lower=np.where(mask, lower, -np.inf))
 
 
 def n_weights(name):
@@ -76,15 +80,15 @@ of_every_kind = pytest.mark.parametrize(
 @of_every_kind
 def test_is_the_optimum(name, kind):
     case, result = STRUCTURES[name], solved(name, kind)
-    mean, precision, mask = numbers(kind, len(result.w))
+    mean, precision, mask, lower = numbers(kind, len(result.w))
     ones = np.ones(case.n_blocks)
-    best, w = solve_prior_qp(*case.reference, ones, mean, precision, mask)
+    best, w = solve_prior_qp(*case.reference, ones, mean, precision, mask, lower)
     assert result.certificate.status is Status.CONVERGED
     assert_allclose(result.certificate.primal, best, rtol=1e-6)
     own = prior_primal(result.w, *case.reference, ones, mean, precision)
     assert_allclose(own, result.certificate.primal, rtol=1e-9)
     assert result.certificate.dual <= best * (1.0 + 1e-9)
-    assert (result.w[mask] >= 0.0).all()
+    assert (result.w[mask] >= lower[mask]).all()
     assert_allclose(result.w, w, atol=2e-3)
 
 
@@ -114,12 +118,12 @@ def test_conditions_of_the_optimum(name, kind):
     """Gradients vanish, or push against a bound that is met; only worst labels have weight."""
     case, result = STRUCTURES[name], solved(name, kind)
     psi, losses = case.reference
-    mean, precision, mask = numbers(kind, len(result.w))
+    mean, precision, mask, lower = numbers(kind, len(result.w))
     alphas = dual_point_unscaled(case, result, mean, precision)
     push = precision @ (result.w - mean) - sum(a @ p for a, p in zip(alphas, psi, strict=True))
     assert_allclose(push[~mask], 0.0, atol=5e-3)
     assert (push[mask] >= -5e-3).all()
-    assert_allclose(push * result.w * mask, 0.0, atol=5e-3)
+    assert_allclose(push * (result.w - lower) * mask, 0.0, atol=5e-3)
     for alpha, p, loss in zip(alphas, psi, losses, strict=True):
         violation = loss - p @ result.w
         hinge = max(violation.max(), 0.0)
@@ -222,6 +226,10 @@ def test_many_labels_go_through_planes(rng):
         ({"precision": np.eye(2), "nonneg": True}, r"full matrix and nonneg is set"),
         ({"nonneg": [1, 0]}, r"nonneg has dtype int64 and shape \(2,\): give True, False"),
         ({"nonneg": [True]}, r"nonneg has dtype bool and shape \(1,\)"),
+        ({"lower": [0.1]}, r"lower has shape \(1,\): give one number, or one for each of the 2"),
+        ({"lower": [-np.inf, np.inf]}, r"lower\[1\] = inf: give a finite number"),
+        ({"lower": np.nan}, r"lower\[0\] = nan"),
+        ({"precision": np.eye(2), "lower": 0.1}, r"full matrix and lower is set"),
     ],
 )
 def test_what_is_no_prior_is_refused(options, message):

@@ -114,7 +114,7 @@ class Problem:
     n_jobs : int, default=1
         Threads for visits and for passes over all blocks.
     regularizer : Regularizer, optional
-        A prior on w and sign constraints, instead of 1/2 |w|^2.
+        A prior on w, and bounds of weights, instead of 1/2 |w|^2.
     space : callable, optional
         Turns the linear features of a compiled structure's blocks into those of another space.
 

@@ -71,7 +71,7 @@ class StreamedProblem(Problem):
     n_jobs : int, default=1
         Threads for visits and for passes over the blocks of a chunk.
     regularizer : Regularizer, optional
-        A prior on w and sign constraints, instead of 1/2 |w|^2.
+        A prior on w, and bounds of weights, instead of 1/2 |w|^2.
     recode : callable, optional
         Turns a chunk into one whose targets and weights are those that the structure takes.
     recoding : bytes, optional

@@ -146,7 +146,7 @@ class Auditor:
         v = self.data.unpad(w)
         step = self.rng.normal(size=len(v))
         v = v + length * (np.linalg.norm(v) / np.linalg.norm(step)) * step
-        return self.data.pad(np.where(self.data.prior.bounded, np.maximum(v, 0.0), v))
+        return self.data.pad(np.maximum(v, self.data.prior.lower))
 
     def _others(self, chosen: list[int], labels: np.ndarray) -> dict[int, np.ndarray]:
         """Truths of some blocks and labels of the chosen ones, each once, by their size."""
@@ -211,7 +211,7 @@ class Auditor:
         if not np.isfinite(loss):
             return False
         w = self.data.unpad(favouring(phi[0], phi[1], float(loss)))
-        w = self.data.pad(np.where(self.data.prior.bounded, np.maximum(w, 0.0), w))
+        w = self.data.pad(np.maximum(w, self.data.prior.lower))
         labels = np.zeros_like(blocks.truth)
         self.data.own_kernel(make_argmaxes)(
             self.data.own_space, blocks.data, blocks.offsets, w,

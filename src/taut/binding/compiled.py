@@ -73,6 +73,9 @@ class CompiledData(CompiledAbilities):
         self.operations = Operations(*structure.oracles, *functions)
         self.own_operations = self.operations  # see the weights as they are
         self.prior = (regularizer or Regularizer()).check(features.n_features)
+        lower = structure.lower(blocks)
+        if lower is not None:
+            self.prior = self.prior.above(lower)
         self.n_blocks = blocks.n_blocks
         self.n_features = features.n_features
         self.size = features.size
@@ -82,7 +85,6 @@ class CompiledData(CompiledAbilities):
         self.unpad = features.unpad
         self.settle = features.settle
         self.is_point = features.is_point
-        self.inexactness = features.inexactness
         self.condition = features.condition
         self.comes_as = features.comes_as
         self.lifts = features.lifts and self.prior.trivial
@@ -277,13 +279,21 @@ class CompiledData(CompiledAbilities):
         value = self._hinge_sum(v, weight, n_jobs)
         if is_users(self.structure):
             Auditor(self, self.rng).audit(v)
-        weights = v if self.prior.trivial else self.pad(self.prior.weights(self.unpad(v)))
+        weights = self._padded_weights(v)
         if self._lengths is None:
             lengths = self.structure.lengths(self.blocks)
             self._lengths = self._measured_lengths(weights) if lengths is None else lengths
         # By inner products rounding may leave less than 0.
         length = float(np.sqrt(max(weights @ self.quadratic.covector(weights), 0.0)))
         return value, 2.0 * length * float(weight @ self._lengths)
+
+    def _padded_weights(self, v: np.ndarray) -> np.ndarray:
+        """The weights that belong to v, with padding."""
+        return v if self.prior.trivial else self.pad(self.prior.weights(self.unpad(v)))
+
+    def inexactness(self, v: np.ndarray, weight: np.ndarray) -> float:
+        """How far the objective may be off because products of features are, beside rounding."""
+        return self.blocks.features.inexactness(self._padded_weights(v), weight)
 
     def _hinge_sum(self, v: np.ndarray, weight: np.ndarray, n_jobs: int) -> float:
         """sum_i C_i hinge_i, by one oracle call each."""

@@ -336,7 +336,7 @@ class PythonData(WrittenFeatures, PlainAbilities):
         loss = self.loss(i, label) + self.loss(i, found)
         for other in (found, self.truth[i]):
             w = favouring(self.features(i, label), self.features(i, other), loss)
-            w = np.where(self.prior.bounded, np.maximum(w, 0.0), w)
+            w = np.maximum(w, self.prior.lower)
             for truth in ((self.truth[i],), ()):
                 try:
                     seen = self.as_weights(i, w)

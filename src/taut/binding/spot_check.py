@@ -47,7 +47,7 @@ def _examples(data: CompiledData | PythonData, rng: np.random.Generator) -> Iter
             x, truth = data.X[i], data.truth[i]
             example = PlainExample(data.structure, i, x, truth, some, watched=False)
         example.searches, example.most_listed = _SEARCHES, _MOST_LISTED
-        example.nonneg = data.prior.bounded
+        example.lower = data.prior.lower
         yield example
         if isinstance(data, PythonData):
             for label in example.labels:

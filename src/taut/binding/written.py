@@ -27,7 +27,7 @@ class WrittenFeatures:
 
     def point(self, v: np.ndarray) -> np.ndarray:
         """What psi are multiplied with: v within its bounds."""
-        return v if self.prior.trivial else np.maximum(v, self.prior.lower())
+        return v if self.prior.trivial else np.maximum(v, self.prior.bounds())
 
     def covector(self, psi: np.ndarray) -> np.ndarray:
         """What other psi are multiplied with for their inner products with this one."""

@@ -49,8 +49,9 @@ class Subsets(Solver[State], Generic[State]):
         super().check(problem)
         if not problem.data.prior.trivial or problem.data.prior.mean.any():
             raise InvalidData(
-                f"{self.name} has no prior and no sign constraints: its steps know of none; leave "
-                "them out, or use solver='dual_coordinate'"
+                f"{self.name} has no prior and no sign constraints, nor other bounds that a "
+                "structure may need: its steps know of none; leave them out, or use "
+                "solver='dual_coordinate'"
             )
 
     def pass_(

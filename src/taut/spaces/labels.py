@@ -128,6 +128,10 @@ _WALKS = {
 SINGLES: dict[type, Any] = {}
 
 
+#: What acts on the weights that such a potential reads, by the type of the space.
+TOUCHES: dict[type, Any] = {}
+
+
 def single_potential(space: Any, i: int, index: int, w: np.ndarray) -> float:
     """A potential of block i alone, in spaces that are among `SINGLES`."""
     raise TypeError("potentials are computed by compiled functions, not by Python")
@@ -136,6 +140,16 @@ def single_potential(space: Any, i: int, index: int, w: np.ndarray) -> float:
 @overload(single_potential, strict=False, jit_options=CHOSEN)
 def _choose_single(space, i, index, w):
     return SINGLES[space.instance_class]
+
+
+def touch_single(space: Any, i: int, index: int, action: Any) -> None:
+    """Act on the weights that a potential of block i alone reads."""
+    raise TypeError("weights are acted on by compiled functions, not by Python")
+
+
+@overload(touch_single, strict=False, jit_options=CHOSEN)
+def _choose_touch(space, i, index, action):
+    return TOUCHES[space.instance_class]
 
 
 def part(each: Any, index: int, amount: float) -> float:

@@ -1,4 +1,4 @@
-"""The regulariser 1/2 (w - mean)' precision (w - mean), with w >= 0 where it is asked for.
+"""The regulariser 1/2 (w - mean)' precision (w - mean), with w >= lower where it is asked for.
 
 With precision = R'R and v = R w it is 1/2 |v - R mean|^2 (`taut.spaces.quadratic`), and a plane's
 psi becomes R^-1' psi. Solvers see v, and structures the potentials of w (`taut.spaces.scaled`). A
@@ -26,7 +26,7 @@ FEW_LABELS = 32
 
 
 class Regularizer:
-    """A Gaussian prior on the weights, and weights that must not be negative.
+    """A Gaussian prior on the weights, and weights that must not be below a bound.
 
     Parameters
     ----------
@@ -37,6 +37,9 @@ class Regularizer:
         matrix. 1 by default.
     nonneg : bool or array of bool of shape (n_features,), default=False
         Which weights must not be negative. Together with a full matrix it is refused.
+    lower : float or array of shape (n_features,), optional
+        What weights must not be below, minus infinity where there is no bound. Together with a full
+        matrix it is refused. A weight that `nonneg` names has the larger of its bounds.
 
     Examples
     --------
@@ -49,28 +52,32 @@ class Regularizer:
     array([1., 0.])
     """
 
-    def __init__(self, mean: Any = None, precision: Any = None, nonneg: Any = False) -> None:
+    def __init__(
+        self, mean: Any = None, precision: Any = None, nonneg: Any = False, lower: Any = None
+    ) -> None:
         self.mean = mean
         self.precision = precision
         self.nonneg = nonneg
+        self.lower = lower
 
     def check(self, n: int) -> Prior:
         """The prior of n weights."""
         mean = np.zeros(n) if self.mean is None else _vector("prior_mean", self.mean, n)
-        bounded = _mask(self.nonneg, n)
+        lower = np.maximum(_least(self.lower, n), np.where(_mask(self.nonneg, n), 0.0, -np.inf))
         if self.precision is None or np.ndim(self.precision) < 2:
             given = 1.0 if self.precision is None else self.precision
-            return Prior(mean, bounded, scale=np.sqrt(_positive(given, n)))
-        if bounded.any():
+            return Prior(mean, lower, scale=np.sqrt(_positive(given, n)))
+        if (lower > -np.inf).any():
+            name = "nonneg" if self.lower is None else "lower"
             raise InvalidData(
-                "prior_precision is a full matrix and nonneg is set: the weights cannot be bounded "
-                "one by one then; give the diagonal of the precision, or drop nonneg"
+                f"prior_precision is a full matrix and {name} is set: the weights cannot be "
+                f"bounded one by one then; give the diagonal of the precision, or drop {name}"
             )
-        return Prior(mean, bounded, root=_root(self.precision, n))
+        return Prior(mean, lower, root=_root(self.precision, n))
 
 
 class Prior:
-    """A checked regulariser of n weights: R, the prior mean and the bounds.
+    """A checked regulariser of n weights: R, the prior mean, and the bounds `lower` of w.
 
     R is the diagonal `scale` or the upper triangular matrix `root`.
     """
@@ -78,33 +85,49 @@ class Prior:
     def __init__(
         self,
         mean: np.ndarray,
-        bounded: np.ndarray,
+        lower: np.ndarray,
         scale: np.ndarray | None = None,
         root: np.ndarray | None = None,
     ) -> None:
         self.mean = mean
-        self.bounded = bounded
+        self.lower = lower
         self.scale = scale
         self.root = root
         # Whether R is not the identity, and whether v itself is w
         self.rescales = scale is None or bool((scale != 1.0).any())
-        self.trivial = not (self.rescales or bool(bounded.any()))
+        self.trivial = not (self.rescales or self.is_bounded)
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether any weight has a bound."""
+        return bool((self.lower > -np.inf).any())
 
     def check(self, n: int) -> Prior:
         """Itself: where many data are bound to one prior, it is checked once."""
         return self
+
+    def above(self, lower: np.ndarray) -> Prior:
+        """The same where weights are not below these bounds either."""
+        if (self.lower >= lower).all():
+            return self
+        if self.scale is None:
+            raise InvalidData(
+                "prior_precision is a full matrix, and the structure needs weights above a bound: "
+                "they cannot be bounded one by one then; give the diagonal of the precision"
+            )
+        return Prior(self.mean, np.maximum(self.lower, lower), self.scale)
 
     def scaled(self, w: np.ndarray) -> np.ndarray:
         """v = R w."""
         return self.root @ w if self.scale is None else self.scale * w
 
     def weights(self, v: np.ndarray) -> np.ndarray:
-        """w = R^-1 max(v, lower), in an array of its own."""
+        """w = max(R^-1 v, lower), in an array of its own."""
         if self.trivial:
             return v.astype(np.float64)
         if self.scale is None:
             return scipy.linalg.solve_triangular(self.root, v)
-        return np.where(self.bounded, np.maximum(v, 0.0), v) / self.scale
+        return np.maximum(v / self.scale, self.lower)
 
     def plane(self, psi: np.ndarray) -> np.ndarray:
         """R^-1' psi."""
@@ -114,21 +137,23 @@ class Prior:
             return scipy.linalg.solve_triangular(self.root, psi, trans="T")
         return psi / self.scale
 
-    def lower(self) -> np.ndarray:
-        """The bounds of v."""
-        return np.where(self.bounded, 0.0, _NO_BOUND)
+    def bounds(self) -> np.ndarray:
+        """The bounds of v, R lower where R is diagonal; with a full matrix there are none."""
+        if self.scale is None:
+            return np.full(len(self.mean), _NO_BOUND)
+        return np.maximum(self.scale * self.lower, _NO_BOUND)
 
     def quadratic(self, pad: Any) -> Quadratic:
         """The regulariser of v with the padding that compiled code sees."""
         if self.trivial and not self.mean.any():
             return Quadratic()
-        return BoundedQuadratic(pad(self.scaled(self.mean)), pad(self.lower()))
+        return BoundedQuadratic(pad(self.scaled(self.mean)), pad(self.bounds()))
 
     def scaling(self, pad: Callable[[np.ndarray], np.ndarray], bounds: bool) -> Diagonal | Full:
         """What compiled code needs to turn v into w, still without room."""
         none = np.empty(0)
         if self.scale is not None:
-            lower = self.lower() if bounds else np.full(len(self.mean), _NO_BOUND)
+            lower = self.bounds() if bounds else np.full(len(self.mean), _NO_BOUND)
             return Diagonal(pad(1.0 / self.scale), pad(lower), none, none)
         inverse = scipy.linalg.solve_triangular(self.root, np.eye(len(self.mean)))
         columns = np.array([pad(column) for column in inverse.T])
@@ -189,6 +214,26 @@ def _mask(nonneg: Any, n: int) -> np.ndarray:
             f"them for each of the {n} weights"
         )
     return np.full(n, mask) if mask.ndim == 0 else mask
+
+
+def _least(lower: Any, n: int) -> np.ndarray:
+    """The bound of each weight, minus infinity where there is none."""
+    if lower is None:
+        return np.full(n, -np.inf)
+    bounds = np.array(as_numbers(lower, "lower"), dtype=np.float64)
+    if bounds.shape not in ((), (n,)):
+        raise InvalidData(
+            f"lower has shape {bounds.shape}: give one number, or one for each of the {n} weights"
+        )
+    bounds = np.broadcast_to(bounds, (n,)).copy()
+    wrong = ~((bounds == -np.inf) | (np.abs(bounds) <= LARGEST))
+    if wrong.any():
+        k = int(np.argmax(wrong))
+        raise InvalidData(
+            f"lower[{k}] = {bounds[k]:g}: give a finite number of at most {LARGEST:g}, or minus "
+            "infinity where there is no bound"
+        )
+    return bounds
 
 
 def _root(precision: Any, n: int) -> np.ndarray:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 
 from taut.compiled.jit import helper
+from taut.spaces.labels import SINGLES, single_potential, touch_single
 from taut.spaces.linear import SpaceFunctions, through_weights
-from taut.spaces.scaling import Adding, Reading
+from taut.spaces.scaling import Adding, Reading, ScaledSpace
 
 
 @functools.cache
@@ -32,8 +33,17 @@ def through_scaling(functions: SpaceFunctions, allocates: bool) -> SpaceFunction
     return SpaceFunctions(
         _of_block(inside.ask), pull, push, through_weights(pull, push, allocates),
         _of_block(inside.square), _of_statistics(inside.n_own), _of_statistics(inside.n_all),
-        None, spill, rise,
+        None, spill, rise, functions.single and _single,
     )  # fmt: skip
+
+
+def _single(space, i, index, w):
+    """A potential of block i alone, of the weights that it reads."""
+    touch_single(space.inside, i, index, Reading(space.scaling, w))
+    return single_potential(space.inside, i, index, space.scaling.weights)
+
+
+SINGLES[ScaledSpace] = _single
 
 
 def _of_block(function):

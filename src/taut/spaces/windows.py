@@ -25,7 +25,7 @@ from taut.compiled.jit import helper, kernel, specialise
 from taut.data.arrays import offsets_of, one_array, ranges
 from taut.errors import InvalidData
 from taut.spaces.features import Features
-from taut.spaces.labels import SINGLES
+from taut.spaces.labels import SINGLES, TOUCHES
 from taut.spaces.linear import SpaceFunctions, through_weights
 from taut.spaces.scaling import act
 from taut.vision.boxes import mirrored_edges
@@ -72,7 +72,7 @@ class WindowSpace(NamedTuple):
 
 
 @helper
-def _first_window(space, m, t, number):
+def first_window(space, m, t, number):
     """Number of the first window of a template and a level of image m."""
     n_levels = space.levels.starts[m + 1] - space.levels.starts[m]
     templates = space.heights.shape[0]
@@ -82,11 +82,11 @@ def _first_window(space, m, t, number):
 @helper
 def count_windows(space, i):
     """How many windows block i has."""
-    return _first_window(space, space.image[i], space.heights.shape[0], 0)
+    return first_window(space, space.image[i], space.heights.shape[0], 0)
 
 
 @helper
-def _place(space, m, j):
+def place_of(space, m, j):
     """Template, level among those of all images, row and column of window j of image m."""
     n_levels = space.levels.starts[m + 1] - space.levels.starts[m]
     own = space.heights.shape[0] * space.levels.starts[m] + m
@@ -115,7 +115,7 @@ def _span(first, count, margin, border, step, size):
 def edges_of(space, i, j):
     """Left, top, right and bottom edge of window j of block i, in the image as it is stored."""
     m = space.image[i]
-    t, level, y, x = _place(space, m, j)
+    t, level, y, x = place_of(space, m, j)
     left, right = _span(
         x, space.widths[t], space.margin, space.border, space.levels.steps[level, 0],
         space.sizes[m, 0],
@@ -169,10 +169,15 @@ def _measures(space, i, j):
 
 
 @helper
-def _tail(space, t):
-    """Where in w the bias of a template is, and where the functions of its class begin."""
-    cells = space.firsts[space.heights.shape[0]] * space.cells.shape[1]
-    return cells + t, cells + space.heights.shape[0] + _GEOMETRY * space.classes[t]
+def _bias(space, t):
+    """Where in w the bias of a template is."""
+    return space.firsts[space.heights.shape[0]] * space.cells.shape[1] + t
+
+
+@helper
+def _geometry(space, t):
+    """Where in w the functions of place and size of the class of a template begin."""
+    return _bias(space, space.heights.shape[0]) + _GEOMETRY * space.classes[t]
 
 
 @helper
@@ -182,11 +187,12 @@ def _source(space, i, t, dy, dx):
     return space.firsts[t] + dy * space.widths[t] + column
 
 
-def _pull(space, i, w, theta):
+def _score_cells(space, i, w, theta, room_at):
+    """Write bias and products of cells of all windows; `theta` is room from `room_at` on."""
     m, channels, templates = space.image[i], space.cells.shape[1], space.heights.shape[0]
     n_cells = space.firsts[templates]
     unit = np.float32(space.unit)
-    room = theta[space.most :].view(np.float32)
+    room = theta[room_at:].view(np.float32)
     at = n_cells * channels
     weights = room[:at].reshape((n_cells, channels))
     for t in range(templates):
@@ -198,7 +204,10 @@ def _pull(space, i, w, theta):
                     q = space.mirror[c] if space.mirrored[i] else c
                     weights[k, c] = unit * np.float32(w[source + q])
     products_at = at + space.largest * channels
-    sums_at = space.most + products_at + space.largest * n_cells
+    widest = 0
+    for t in range(templates):
+        widest = max(widest, space.firsts[t + 1] - space.firsts[t])
+    sums_at = room_at + products_at + space.largest * widest
     for level in range(space.levels.starts[m], space.levels.starts[m + 1]):
         rows, columns = space.levels.shapes[level, 0], space.levels.shapes[level, 1]
         n, first = rows * columns, space.levels.cells[level]
@@ -206,24 +215,40 @@ def _pull(space, i, w, theta):
         for r in range(n):
             for c in range(channels):
                 values[r, c] = space.cells[first + r, c]
-        products = room[products_at : products_at + n_cells * n].reshape((n_cells, n))
-        np.dot(weights, values.T, products)
         for t in range(templates):
             ny, nx = rows - space.heights[t] + 1, columns - space.widths[t] + 1
             if ny <= 0 or nx <= 0:
                 continue
+            begin, end = space.firsts[t], space.firsts[t + 1]
+            products = room[products_at : products_at + (end - begin) * n].reshape((end - begin, n))
+            np.dot(weights[begin:end], values.T, products)
             length = (ny - 1) * columns + nx
             sums = theta[sums_at : sums_at + length]
-            sums[:] = w[_tail(space, t)[0]] * theta.dtype.type(space.bias)
+            sums[:] = w[_bias(space, t)] * theta.dtype.type(space.bias)
             for dy in range(space.heights[t]):
                 for dx in range(space.widths[t]):
                     shift = dy * columns + dx
-                    _add(products[space.firsts[t] + dy * space.widths[t] + dx], shift, sums)
-            out = _first_window(space, m, t, level - space.levels.starts[m])
+                    _add(products[dy * space.widths[t] + dx], shift, sums)
+            out = first_window(space, m, t, level - space.levels.starts[m])
             for y in range(ny):
                 for x in range(nx):
                     theta[out + y * nx + x] = sums[y * columns + x]
-            _add_geometry(space, i, w, t, level, theta[out : out + ny * nx], sums)
+
+
+score_cells = helper(_score_cells, True)
+
+
+def _pull(space, i, w, theta):
+    score_cells(space, i, w, theta, space.most)
+    m, room = space.image[i], theta[space.most :]
+    for t in range(space.heights.shape[0]):
+        for level in range(space.levels.starts[m], space.levels.starts[m + 1]):
+            number = t * (space.levels.starts[m + 1] - space.levels.starts[m])
+            number += level - space.levels.starts[m]
+            own = space.heights.shape[0] * space.levels.starts[m] + m + number
+            first, last = space.windows[own], space.windows[own + 1]
+            if last > first:
+                _add_geometry(space, i, w, t, level, theta[first:last], room)
 
 
 @helper
@@ -242,7 +267,7 @@ def _add_geometry(space, i, w, t, level, out, room):
     width, height = space.sizes[m, 0], space.sizes[m, 1]
     nx = space.levels.shapes[level, 1] - space.widths[t] + 1
     ny = space.levels.shapes[level, 0] - space.heights[t] + 1
-    start, g = _tail(space, t)[1], space.geometry
+    start, g = _geometry(space, t), space.geometry
     step_x, step_y = space.levels.steps[level, 0], space.levels.steps[level, 1]
     full = (space.widths[t] - 2 * space.border) * step_x
     full *= (space.heights[t] - 2 * space.border) * step_y
@@ -266,10 +291,11 @@ def _add_geometry(space, i, w, t, level, out, room):
             out[y * nx + x] += out.dtype.type(g * (value + room[x] + size))
 
 
-def _single(space, i, j, w):
-    """The potential of window j of block i alone."""
+@helper
+def cells_alone(space, i, j, w):
+    """Bias and products of the cells of window j of block i alone."""
     m, channels = space.image[i], space.cells.shape[1]
-    t, level, y, x = _place(space, m, j)
+    t, level, y, x = place_of(space, m, j)
     columns, first = space.levels.shapes[level, 1], space.levels.cells[level]
     total = w.dtype.type(0.0)
     for dy in range(space.heights[t]):
@@ -282,21 +308,43 @@ def _single(space, i, j, w):
             else:
                 for c in range(channels):
                     total += w[source + c] * space.cells[cell, c]
-    bias, start = _tail(space, t)
-    score = space.unit * total + space.bias * w[bias]
+    return space.unit * total + space.bias * w[_bias(space, t)]
+
+
+def _single(space, i, j, w):
+    """The potential of window j of block i alone."""
+    score = cells_alone(space, i, j, w)
+    start = _geometry(space, place_of(space, space.image[i], j)[0])
     measures = _measures(space, i, j)
     for q in range(MEASURES):
         score += space.geometry * _read(w, start + q * KNOTS, measures[q])
     return score
 
 
+@helper
+def touch_cells(space, t, action):
+    """Act on the weights of the cells of a template and on its bias."""
+    channels = space.cells.shape[1]
+    act(action, space.firsts[t] * channels, space.firsts[t + 1] * channels)
+    act(action, _bias(space, t), _bias(space, t) + 1)
+
+
+def _touch_single(space, i, j, action):
+    """Act on the weights that the potential of window j of block i reads."""
+    t = place_of(space, space.image[i], j)[0]
+    touch_cells(space, t, action)
+    act(action, _geometry(space, t), _geometry(space, t) + _GEOMETRY)
+
+
 SINGLES[WindowSpace] = _single
+TOUCHES[WindowSpace] = _touch_single
 
 
 @helper
-def _push_window(space, i, j, amount, w):
+def push_cells(space, i, j, amount, w):
+    """Add the cells of window j of block i, and its bias, to w."""
     m, channels = space.image[i], space.cells.shape[1]
-    t, level, y, x = _place(space, m, j)
+    t, level, y, x = place_of(space, m, j)
     columns, first = space.levels.shapes[level, 1], space.levels.cells[level]
     factor = w.dtype.type(amount * space.unit)
     for dy in range(space.heights[t]):
@@ -309,32 +357,34 @@ def _push_window(space, i, j, amount, w):
             else:
                 for c in range(channels):
                     w[source + c] += factor * space.cells[cell, c]
-    bias, start = _tail(space, t)
-    w[bias] += w.dtype.type(amount * space.bias)
-    measures = _measures(space, i, j)
-    for q in range(MEASURES):
-        _write(w, start + q * KNOTS, measures[q], amount * space.geometry)
+    w[_bias(space, t)] += w.dtype.type(amount * space.bias)
 
 
 def _push(space, i, s, size, least, w):
     for j in range(count_windows(space, i)):
         if abs(s[j]) > least:
-            _push_window(space, i, j, s[j], w)
+            push_cells(space, i, j, s[j], w)
+            start = _geometry(space, place_of(space, space.image[i], j)[0])
+            measures = _measures(space, i, j)
+            for q in range(MEASURES):
+                _write(w, start + q * KNOTS, measures[q], s[j] * space.geometry)
 
 
 def _n_windows(space, i, s):
     return count_windows(space, i)
 
 
-def _nothing(space, i):
-    pass
+def ask_for_nothing(space, i):
+    """Cells are read in the order of memory."""
 
 
-def _no_square(space, i):
+def no_square(space, i):
+    """Blocks have more than one row."""
     return 0.0
 
 
-def _touch(space, i, action):
+def touch_all(space, i, action):
+    """Act on all weights."""
     act(action, 0, action.v.shape[0])
 
 
@@ -342,8 +392,8 @@ def _touch(space, i, action):
 def _functions() -> SpaceFunctions:
     """What compiled code does with w."""
     return SpaceFunctions(
-        _nothing, _pull, _push, through_weights(_pull, _push, allocates=True), _no_square,
-        _n_windows, _n_windows, _touch, single=_single,
+        ask_for_nothing, _pull, _push, through_weights(_pull, _push, allocates=True), no_square,
+        _n_windows, _n_windows, touch_all, single=_single,
     )  # fmt: skip
 
 
@@ -358,7 +408,7 @@ def _write_cells(space, i, windows, out):
     """The cells that lie under the template of each window, mirrored where block i is."""
     m, channels = space.image[i], space.cells.shape[1]
     for k in range(windows.shape[0]):
-        t, level, y, x = _place(space, m, windows[k])
+        t, level, y, x = place_of(space, m, windows[k])
         columns, first = space.levels.shapes[level, 1], space.levels.cells[level]
         for dy in range(space.heights[t]):
             for dx in range(space.widths[t]):
@@ -434,20 +484,29 @@ class WindowFeatures(Features):
         #: How many windows a label of each block has at most, which the structure knows.
         self.most_windows = np.ones(len(space.image))
         self._space = space._replace(most=most, largest=largest)
-        self.n_features = n_cells * channels + n_templates + _GEOMETRY * self.templates.n_classes
+        self.n_features = n_cells * channels + n_templates + self._n_shared()
         self.size = -(-self.n_features // 16) * 16
         self.reads = self.size
-        room = n_cells * channels + largest * (channels + 1 + n_cells)
+        widest = int((space.heights * space.widths).max())
+        room = n_cells * channels + largest * (channels + 1 + widest)
         self.n_potentials = most + max(room, most)
+
+    def _n_shared(self) -> int:
+        """How many weights follow those of the templates and their biases."""
+        return _GEOMETRY * self.templates.n_classes
 
     def inexactness(self, w: np.ndarray, weight: np.ndarray) -> float:
         """Products of cells are in single precision, where bounds are computed as well.
 
         Each is off by what sums of as many terms as there are channels are off by, at most.
         """
-        unit = 2.0 * (self._space.cells.shape[1] + 2) * float(np.finfo(np.float32).eps)
         lengths = self.most_windows * self.lengths()
-        return unit * float(np.linalg.norm(w)) * float(weight @ lengths)
+        return self.unit_of_products * float(np.linalg.norm(w)) * float(weight @ lengths)
+
+    @property
+    def unit_of_products(self) -> float:
+        """How far two products of cells may be off, those of lengths that multiply to 1."""
+        return 2.0 * (self._space.cells.shape[1] + 2) * float(np.finfo(np.float32).eps)
 
     def view(self, data):
         """The space itself."""
@@ -477,7 +536,7 @@ class WindowFeatures(Features):
 
     def scores(self, i: int, w: np.ndarray, work: np.ndarray) -> np.ndarray:
         """The potential of each window of block i, a view of `work`, which has room for them."""
-        specialise(_scoring, _functions(), True)(self._space, i, w, work)
+        specialise(_scoring, self.functions(None), True)(self.view(()), i, w, work)
         return work[: self.window_counts[i]]
 
     def templates_at(self, i: int) -> np.ndarray:

@@ -19,6 +19,7 @@ from taut.structures.latent import LatentStructure
 from taut.structures.latent_boxes import LatentBoxes
 from taut.structures.latent_multiclass import LatentMulticlass
 from taut.structures.multiclass import Multiclass
+from taut.structures.parts import Parts
 from taut.structures.ranking import NdcgRanking, PairwiseRanking
 from taut.structures.regression import Regression
 from taut.structures.scalar import Scalar
@@ -45,6 +46,7 @@ __all__ = [
     "NdcgRanking",
     "OwnFeatures",
     "PairwiseRanking",
+    "Parts",
     "Regression",
     "RelaxedGraph",
     "RowFeatures",

@@ -110,12 +110,12 @@ class Example(ABC):
     searches: int = 50
     #: Labels that are listed, beyond which it is not tested whether all are.
     most_listed: int = sys.maxsize
-    #: Which weights must not be negative, as the oracles see them; all may be by default.
-    nonneg: np.ndarray | bool = False
+    #: What weights are not below, as the oracles see them.
+    lower: np.ndarray | float = -np.inf
 
     def admissible(self, weights: np.ndarray) -> np.ndarray:
-        """Weights that training may come to."""
-        return np.where(self.nonneg, np.abs(weights), weights)
+        """Weights that training may come to: those below their bounds are reflected there."""
+        return np.maximum(weights, 2.0 * self.lower - weights)
 
     def found(self, n_features: int, rng: np.random.Generator) -> Iterator[Any]:
         """What the oracle itself finds: the candidates when nobody enumerates them."""

@@ -361,6 +361,13 @@ class CompiledStructure(ABC):
         """
         return None
 
+    def lower(self, blocks: Blocks) -> np.ndarray | None:
+        """What each weight must not be below for the oracles to be right, -inf where nothing is.
+
+        Problems keep these bounds beside those of the regulariser. None where there are none.
+        """
+        return None
+
     @property
     def all_labels(self) -> np.ndarray:
         """All labels, in the order of `exact_step`'s alpha, shape (n_labels, label size)."""

@@ -118,8 +118,12 @@ def _examples(
         digests = dict(digests_of(blocks.data))
         blank = None if structure.oracles.complete is None else structure.encode(X)
         listed = labels_of(structure, blocks) if structure.lists_labels else None
+        lower = structure.lower(blocks)
         for i in _spread(n_examples, blocks.n_blocks):
-            yield CompiledExample(structure, i, blocks, candidates, digests, blank, listed)
+            example = CompiledExample(structure, i, blocks, candidates, digests, blank, listed)
+            if lower is not None:
+                example.lower = lower
+            yield example
     else:
         # A data frame is indexed by name.
         X, y = (part.to_numpy() if hasattr(part, "to_numpy") else part for part in (X, y))

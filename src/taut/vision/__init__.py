@@ -16,27 +16,32 @@ from taut.vision.pictures import (
     plot_precision_recall,
     plot_template,
 )
+from taut.vision.poses import Aspects, Pose, aspects_of, mirrored_joints, sizes_of, tree_of
 from taut.vision.pyramid import Pyramid, pyramid_of
 from taut.vision.templates import Templates
 from taut.vision.words import VisualWords, histogram, histograms
 
 __all__ = [
     "Annotated",
+    "Aspects",
     "Boxes",
     "DenseDescriptors",
     "Detections",
     "HogPyramid",
     "MapShards",
+    "Pose",
     "Pyramid",
     "Templates",
     "VisualWords",
     "as_boxes",
+    "aspects_of",
     "boxes_of_mask",
     "extract",
     "histogram",
     "histograms",
     "image_size",
     "list_images",
+    "mirrored_joints",
     "open_maps",
     "overlaps",
     "plot_boxes",
@@ -47,4 +52,6 @@ __all__ = [
     "pyramid_of",
     "read_boxes",
     "read_image",
+    "sizes_of",
+    "tree_of",
 ]

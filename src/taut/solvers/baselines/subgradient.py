@@ -101,10 +101,10 @@ def _radius(problem: Problem) -> float:
     At the optimum w = shift + U with |U|^2 = sum a (loss - <shift, psi>) - sum_i C_i hinge_i(w),
     which is at most sum_i C_i hinge_i(shift).
     """
-    if problem.data.prior.bounded.any():
+    if problem.data.prior.is_bounded:
         raise InvalidData(
-            "projection=True with sign constraints: the bound on the weights that it uses does not "
-            "hold there; give projection=False"
+            "projection=True with sign constraints or other bounds of weights: the radius that it "
+            "uses does not hold there; give projection=False"
         )
     if not problem.repeatable:
         raise InvalidData(
