@@ -176,6 +176,23 @@ def test_a_mirrored_image_is_scored_as_its_mirrored_cells():
     assert_allclose(scores[0], scores[1], rtol=1e-5, atol=1e-5)
 
 
+def test_pyramids_that_share_cells_alone_are_images_of_their_own():
+    first = pyramid(np.random.default_rng(16))
+    larger = first._replace(size=2.0 * first.size, steps=2.0 * first.steps)
+    features = WindowFeatures([first, larger, larger.mirror_image()], TEMPLATES)
+    assert_array_equal(features.space.image, [0, 1, 1])
+    w = np.random.default_rng(17).normal(size=features.n_features)
+    for i, p in enumerate([first, larger, larger.mirror_image()]):
+        _templates, edges, phi = zip(*windows_of(p), strict=True)
+        assert_allclose(features.edges(i), edges)
+        scores = features.scores(i, features.pad(w), np.empty(features.n_potentials))
+        assert_allclose(scores, phi @ w, rtol=1e-4, atol=1e-4)
+    others = larger._replace(unit=0.02), larger._replace(margin=0)
+    for other, message in zip(others, ("unit", "margin"), strict=True):
+        with pytest.raises(InvalidData, match=message):
+            WindowFeatures([first, other], TEMPLATES)
+
+
 def test_the_structure_keeps_the_laws():
     X, y = problem_data(np.random.default_rng(2))
     taut.check_structure(Boxes(TEMPLATES), X, y)

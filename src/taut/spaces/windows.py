@@ -434,8 +434,8 @@ class WindowFeatures(Features):
     Parameters
     ----------
     pyramids : sequence of Pyramid
-        One for each block. Those that share their cells, as an image and its mirror do, are kept
-        once.
+        One for each block. Those that differ only in being mirrored, and share their cells, are
+        kept once.
     templates : Templates
     dtype : type, default=float32
         Of w and of potentials while training.
@@ -447,7 +447,8 @@ class WindowFeatures(Features):
         self.templates = templates
         self.dtype = dtype
         first = pyramids[0]
-        owners = {id(p.cells): p for p in pyramids}
+        keys = [_image_of(p) for p in pyramids]
+        owners = dict(zip(keys, pyramids, strict=True))
         numbers = {key: m for m, key in enumerate(owners)}
         images = list(owners.values())
         _check_alike(images)
@@ -468,7 +469,7 @@ class WindowFeatures(Features):
                 heights, widths, offsets_of(heights * widths), templates.classes,
                 templates.border, float(templates.bias), float(templates.geometry),
                 _first_windows(levels, heights, widths),
-                np.array([numbers[id(p.cells)] for p in pyramids], dtype=np.int64),
+                np.array([numbers[key] for key in keys], dtype=np.int64),
                 np.array([p.mirrored for p in pyramids]), 0, 0,
             )
         )  # fmt: skip
@@ -586,6 +587,13 @@ class WindowFeatures(Features):
             )
         )  # fmt: skip
         return taken
+
+
+def _image_of(pyramid: Pyramid) -> tuple:
+    """What is the same in an image and its mirror image, and in no other."""
+    arrays = (pyramid.shapes, pyramid.steps, pyramid.size, pyramid.mirror)
+    content = [(array.dtype.str, array.tobytes()) for array in map(np.asarray, arrays)]
+    return id(pyramid.cells), *content, pyramid.margin, pyramid.unit
 
 
 def _check_alike(pyramids: Sequence[Pyramid]) -> None:
