@@ -162,6 +162,8 @@ def test_it_learns_part_by_part():
     model.partial_fit(images[6:], boxes[6:])
     assert_array_equal(model.templates_, templates)
     assert model.score(*made(6, seed=13)) > 0.8
+    with pytest.raises(InvalidData, match=r"boxes of \['post'\], and the templates .* \['card'\]"):
+        model.partial_fit(*made(6, names=("card", "post")))
     with pytest.raises(InvalidData, match="templates need boxes of each class"):
         BoxSVM(**SETTINGS).partial_fit(images, boxes, classes=["card", "post"])
 

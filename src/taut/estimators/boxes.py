@@ -190,7 +190,7 @@ class BoxSVM(OnlineEstimator):
         """Go on learning with more images, which need not be kept.
 
         Templates and scales are those of the boxes of the first call, which has boxes of all
-        classes. Boxes are not refined. See `OnlineEstimator.partial_fit` for what else holds.
+        classes; boxes of others are refused later. Boxes are not refined. See `OnlineEstimator.partial_fit` for what else holds.
 
         Parameters
         ----------
@@ -207,6 +207,13 @@ class BoxSVM(OnlineEstimator):
             names = self._classes(truths) if classes is None else np.unique(classes)
             self._begun = self._frame(truths, names)
         frame = self._begun
+        unknown = np.setdiff1d(_names_in(truths), frame.classes)
+        if len(unknown):
+            raise InvalidData(
+                f"there are boxes of {unknown.tolist()}, and the templates are those of "
+                f"{frame.classes.tolist()}: mark such boxes as ignored, leave them out, or begin "
+                "with a first call that has boxes of all classes"
+            )
         pyramids = list(self._features(photographs, frame))
         copies = len(pyramids) // len(truths)
         return super().partial_fit(
@@ -272,13 +279,12 @@ class BoxSVM(OnlineEstimator):
 
     @staticmethod
     def _classes(truths: Sequence[Boxes]) -> np.ndarray:
-        names = [truth.classes[~truth.ignored] for truth in truths]
-        names = [own for own in names if len(own)]
-        if not names:
+        names = _names_in(truths)
+        if not len(names):
             raise InvalidData(
                 "no image has a box that is not ignored: give boxes of what is to be found"
             )
-        return np.unique(np.concatenate(names))
+        return names
 
     def _frame(self, truths: Sequence[Boxes], classes: np.ndarray) -> Frame:
         """The templates and scales that the boxes ask for."""
@@ -467,3 +473,10 @@ class BoxSVM(OnlineEstimator):
         check_is_fitted(self, "probability_")
         slope, offset = self.probability_
         return [expit(slope * found.scores + offset) for found in detections]
+
+
+def _names_in(truths: Sequence[Boxes]) -> np.ndarray:
+    """The classes of the boxes that are not ignored."""
+    names = [truth.classes[~truth.ignored] for truth in truths]
+    names = [own for own in names if len(own)]
+    return np.unique(np.concatenate(names)) if names else np.empty(0, dtype=str)
