@@ -83,6 +83,20 @@ def test_saved_and_loaded_it_finds_the_same(model, tmp_path):
     assert again.score(images, boxes) == model.score(images, boxes)
 
 
+def test_parameters_that_change_after_a_fit_do_not_change_what_is_found(model, tmp_path):
+    images, _boxes = made(3, seed=3)
+    others = {"cell": 6, "cells": 40, "border": 0, "colour": False, "longest": 50}
+    changed = model._copy(**others)
+    changed.save(tmp_path / "changed.taut")
+    wanted = model.detect(images)
+    assert sum(len(found.scores) for found in wanted)
+    for own in (changed, taut.load(tmp_path / "changed.taut")):
+        for found, known in zip(own.detect(images), wanted, strict=True):
+            assert_array_equal(found.edges, known.edges)
+            assert_array_equal(found.scores, known.scores)
+    assert own.cell == 6
+
+
 def test_two_threads_find_the_same(model):
     images, _boxes = made(5, seed=4)
     with_two = model._copy(n_jobs=2)

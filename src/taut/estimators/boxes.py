@@ -30,10 +30,9 @@ from taut.spaces.windows import WindowFeatures
 from taut.streamed import StreamedProblem
 from taut.structures import Boxes as BoxStructure
 from taut.vision.boxes import Boxes, Detections
-from taut.vision.hog import HogPyramid
 from taut.vision.maps import MapShards
 from taut.vision.photographs import Photographs
-from taut.vision.templates import Frame, Templates, scales_of, shown_boxes, templates_of
+from taut.vision.templates import Frame, scales_of, shown_boxes, templates_of
 
 _CANDIDATES = 2000  # windows that suppression looks at
 _OUTSIDE = 0.3  # of a template's side, which may lie outside the image
@@ -97,6 +96,9 @@ class BoxSVM(OnlineEstimator):
         Rows and columns of cells, without the border, and the number of the class.
     scales_ : ndarray
         Factors by which images are resized.
+    extraction_ : ndarray of shape (5,)
+        How images are looked at, whatever parameters say after the fit: the side of a cell, cells
+        of margin and of border, whether colours count (1 or 0), and `longest`.
     refinement_ : ndarray
         Coefficients of the regression on what lies under each template; zero where it did not help
         in held-out images.
@@ -200,13 +202,14 @@ class BoxSVM(OnlineEstimator):
             All classes, at the first call; by default those of its boxes.
         """
         self._check()
-        photographs = Photographs(images, self.longest)
+        known = getattr(self, "_begun", None) if hasattr(self, "_online") else None
+        photographs = Photographs(images, self.longest if known is None else known.longest)
         truths = self._truths(photographs, boxes)
         weight = check_sample_weight(sample_weight, len(truths), unit="image")
-        if not hasattr(self, "_online"):
+        if known is None:
             names = self._classes(truths) if classes is None else np.unique(classes)
-            self._begun = self._frame(truths, names)
-        frame = self._begun
+            known = self._begun = self._frame(truths, names)
+        frame = known
         unknown = np.setdiff1d(_names_in(truths), frame.classes)
         if len(unknown):
             raise InvalidData(
@@ -301,17 +304,13 @@ class BoxSVM(OnlineEstimator):
         numbers = np.searchsorted(classes, names)
         templates = templates_of(edges, numbers, self.aspects, self.cells, self.border)
         scales = scales_of(edges, self.cells, self.cell, self.scale_step)
-        return Frame(classes, templates, scales)
-
-    def _extractor(self, frame: Frame) -> HogPyramid:
         margin = math.ceil(_OUTSIDE * math.sqrt(self.cells)) + self.border
-        return HogPyramid(
-            cell=self.cell, scales=frame.scales, margin=margin, colour=self.colour, fewest=2
-        )
+        colour, longest = bool(self.colour), int(self.longest)
+        return Frame(classes, templates, scales, int(self.cell), margin, colour, longest)
 
     def _features(self, photographs: Photographs, frame: Frame) -> Any:
         return photographs.features(
-            self._extractor(frame), self.folder, self.mirror, self._threads(), self.verbose
+            frame.extractor(), self.folder, self.mirror, self._threads(), self.verbose
         )
 
     def _structure(self, frame: Frame) -> BoxStructure:
@@ -370,10 +369,9 @@ class BoxSVM(OnlineEstimator):
         check_is_fitted(self)
         limit = as_share("suppression", self.suppression if suppression is None else suppression)
         check_number("threshold", threshold)
-        photographs = Photographs(images, self.longest)
-        rows, columns, numbers = self.templates_.T
-        templates = Templates(rows, columns, numbers, self.border)
-        extractor = self._extractor(Frame(self.classes_, templates, self.scales_))
+        frame = Frame.of_facts(self.classes_, self.templates_, self.scales_, self.extraction_)
+        photographs = Photographs(images, frame.longest)
+        templates, extractor = frame.templates, frame.extractor()
         w = None
 
         def find(numbers: range) -> list[Detections]:

@@ -41,7 +41,7 @@ class LatentBoxSVM(Alternating, BoxSVM):
 
     Attributes
     ----------
-    coef_, classes_, templates_, scales_, refinement_
+    coef_, classes_, templates_, scales_, extraction_, refinement_
         As of `BoxSVM`.
     rounds_ : Rounds
         The objective and bounds of each round.
