@@ -14,6 +14,7 @@ from taut.errors import InvalidData, NotConverged
 from taut.metrics import localisation_accuracy
 from taut.solvers import FunctionalDescent, OnlineCache
 from taut.vision import Boxes, HogPyramid, as_boxes
+from taut.vision.photographs import Photographs
 
 SETTINGS = {"cells": 16, "aspects": 2, "C": 0.1, "tol": 0.05, "random_state": 0}
 
@@ -259,6 +260,31 @@ def test_boxes_end_where_their_image_does():
     first, second = (BoxSVM(**SETTINGS).fit(images, own) for own in (beyond, cut))
     assert_array_equal(first.coef_, second.coef_)
     assert first.score(images, beyond) == first.score(images, cut)
+
+
+def test_boxes_of_a_panorama_end_at_its_lower_edge():
+    photographs = Photographs([np.zeros((255, 6400, 3), dtype=np.uint8)], 640)
+    (given,) = photographs.truths([[(100, 200, 150, 255)]])
+    assert photographs[0].shape == (26, 640, 3)
+    shown = given.edges * photographs.ratios(0)
+    assert_allclose(shown[0], [10.0, 200.0 * 26 / 255, 15.0, 26.0])
+    assert_allclose(photographs.as_given(shown, 0), given.edges)
+    assert (photographs.as_given(shown + 1e-9, 0) <= [6400, 255, 6400, 255]).all()
+
+
+def test_files_that_are_replaced_in_between_are_refused(tmp_path):
+    pytest.importorskip("PIL")
+    path = tmp_path / "a.ppm"
+    path.write_bytes(b"P6 40 20 255 " + bytes(40 * 20 * 3))
+    photographs = Photographs([path], 640)
+    photographs.truths([[(0, 0, 40, 20)]])
+    path.write_bytes(b"P6 20 40 255 " + bytes(40 * 20 * 3))
+    with pytest.raises(InvalidData, match="image 0 has 20 x 40 pixels, and had 40 x 20"):
+        photographs[0]
+    fresh = Photographs([path], 640)
+    assert fresh[0].shape == (40, 20, 3)
+    path.unlink()
+    assert fresh.size(0) == (20, 40)  # of the pixels that were read
 
 
 def test_features_of_another_kind_are_refused():

@@ -192,7 +192,8 @@ class BoxSVM(OnlineEstimator):
         """Go on learning with more images, which need not be kept.
 
         Templates and scales are those of the boxes of the first call, which has boxes of all
-        classes; boxes of others are refused later. Boxes are not refined. See `OnlineEstimator.partial_fit` for what else holds.
+        classes; boxes of others are refused later. Boxes are not refined. See
+        `OnlineEstimator.partial_fit` for what else holds.
 
         Parameters
         ----------
@@ -276,7 +277,7 @@ class BoxSVM(OnlineEstimator):
         """Boxes in the coordinates of the images that features are extracted from."""
         self._need(boxes)
         return [
-            truth._replace(edges=truth.edges * photographs.factor(i))
+            truth._replace(edges=truth.edges * photographs.ratios(i))
             for i, truth in enumerate(photographs.truths(boxes))
         ]
 
@@ -393,7 +394,7 @@ class BoxSVM(OnlineEstimator):
                 found = self._found(features, w, room, top, threshold, limit)
                 answers.append(
                     Detections(
-                        found.edges / photographs.factor(i), self.classes_[found.classes],
+                        photographs.as_given(found.edges, i), self.classes_[found.classes],
                         found.scores,
                     )
                 )  # fmt: skip

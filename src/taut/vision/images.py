@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from io import BytesIO
 from numbers import Integral
@@ -183,11 +183,24 @@ def shrink(image: np.ndarray, boxes: Boxes, longest: int) -> tuple[np.ndarray, B
     """
     _check_pixels("longest", longest)
     height, width = image.shape[:2]
-    factor = min(1.0, longest / max(width, height))
-    to_width, to_height = (max(1, round(side * factor)) for side in (width, height))
+    to_width, to_height = shrunk_size((width, height), longest)
     ratios = np.array([to_width / width, to_height / height])
     edges = boxes.edges * np.tile(ratios, 2)
+    factor = min(1.0, longest / max(width, height))
     return resize(image, to_width, to_height), boxes._replace(edges=edges), factor
+
+
+def shrunk_size(size: Sequence[float], longest: int) -> tuple[int, int]:
+    """Width and height of an image of this size after `shrink`, in whole pixels.
+
+    Examples
+    --------
+    >>> from taut.vision.images import shrunk_size
+    >>> shrunk_size((6400, 255), 640)
+    (640, 26)
+    """
+    width, height = (max(1, round(side * min(1.0, longest / max(size)))) for side in size)
+    return width, height
 
 
 def mirrored(image: np.ndarray, boxes: Boxes) -> tuple[np.ndarray, Boxes]:
