@@ -348,7 +348,20 @@ def test_images_that_cameras_turned(folder):
     with pytest.raises(InvalidData, match="turned by its EXIF orientation"):
         read_boxes(path)
     path.write_text(json.dumps([item | {"width": 0, "height": 0}]))
-    assert len(read_boxes(path)) == 1
+    with pytest.warns(UserWarning, match=r"no size tells .*: 1; the first is .*turned\.png"):
+        assert len(read_boxes(path)) == 1
+    path.write_text(json.dumps([{"file": "turned.png", "boxes": []}]))
+    assert len(read_boxes(path)) == 1  # without boxes there is nothing to be wrong
+    exif[0x0112] = 3
+    image.new("RGB", (20, 40)).save(folder / "images" / "turned.png", exif=exif)
+    upside_down = item | {"width": 20, "height": 40, "boxes": [["cat", 3, 2, 9, 12]]}
+    path.write_text(json.dumps([upside_down]))
+    with pytest.warns(UserWarning, match="turned by their EXIF orientation"):
+        read_boxes(path)
+    (folder / "labels").mkdir()
+    (folder / "labels" / "turned.txt").write_text("0 0.5 0.5 0.2 0.2")
+    with pytest.warns(UserWarning, match="turned by their EXIF orientation"):
+        read_boxes(folder / "labels", names=["cat"])
 
 
 def test_missing_images(kind, folder):

@@ -15,7 +15,7 @@ import numpy as np
 
 from taut.checks import as_path
 from taut.errors import InvalidData, InvalidType
-from taut.vision.images import SUFFIXES, image_size
+from taut.vision.images import SIDEWAYS, SUFFIXES, UPRIGHT, header_of
 
 ORDER = "(left, top, right, bottom)"
 
@@ -36,6 +36,7 @@ class Picture(NamedTuple):
     path: Path
     size: tuple[int, int]
     boxes: list[GivenBox]
+    turned: bool  # by its EXIF orientation, and nothing tells whether boxes are as well
 
 
 class Place(NamedTuple):
@@ -284,17 +285,24 @@ def missing_image(name: str, where: str, source: Place) -> InvalidData:
     )
 
 
-def checked_size(image: Path, declared: tuple[Any, Any], where: str) -> tuple[int, int]:
-    """The size of an image as it is shown, which must be the one that boxes were drawn on."""
-    size = image_size(image)
+def checked_size(
+    image: Path, declared: tuple[Any, Any], where: str
+) -> tuple[tuple[int, int], bool]:
+    """The size of an image as it is shown, which must be the one that boxes were drawn on.
+
+    And whether nobody can tell that: EXIF turns the image, and there is no size, or it is that of
+    the image before and after.
+    """
+    size, orientation = header_of(image)
+    turned = orientation != UPRIGHT
     # Some tools write 0 for what they do not know.
     if any(value in (None, 0, "0") for value in declared):
-        return size
+        return size, turned
     width, height = (as_number(value, f"{where}: the size") for value in declared)
     if width != size[0] or height != size[1]:
-        turned = " (turned by its EXIF orientation)" if (height, width) == size else ""
+        happened = " (turned by its EXIF orientation)" if (height, width) == size else ""
         raise InvalidData(
             f"{where}: boxes are those of an image of {width:g} x {height:g} pixels, and {image} "
-            f"is shown with {size[0]} x {size[1]}{turned}: bring both into agreement"
+            f"is shown with {size[0]} x {size[1]}{happened}: bring both into agreement"
         )
-    return size
+    return size, turned and (orientation not in SIDEWAYS or width == height)

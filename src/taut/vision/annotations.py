@@ -83,8 +83,9 @@ def read_boxes(
     """Read boxes and find the images that they are in. Needs Pillow.
 
     Images without boxes are kept. Boxes that reach out of their image are clipped, with one
-    warning. The headers of all images are read: an annotation that was made for an image of another
-    size, or for one that is shown turned by its EXIF orientation, is refused.
+    warning. The headers of all images are read: an annotation that declares another size than that
+    of the image as it is shown, turned by its EXIF orientation, is refused. Where an image is shown
+    turned and no size tells whether boxes were drawn before or after, one warning counts them.
 
     Parameters
     ----------
@@ -250,6 +251,14 @@ def _annotated(pictures: list[Picture], drops: bool) -> Annotated:
     ):
         if found:
             warn(f"boxes that {happened}: {len(found)}; the first is {found[0]}", UserWarning)
+    turned = [picture.path for picture in pictures if picture.turned and picture.boxes]
+    if turned:
+        warn(
+            f"images that are shown turned by their EXIF orientation, where no size tells whether "
+            f"boxes were drawn on what is shown: {len(turned)}; the first is {turned[0]}. Boxes "
+            "are taken to be those of the image as it is shown: declare sizes, or look at some",
+            UserWarning,
+        )
     classes = sorted({name for of_one in boxes for name in of_one.classes.tolist()})
     return Annotated([picture.path for picture in pictures], boxes, classes)
 

@@ -36,7 +36,8 @@ _TURNS: dict[int, Callable[[np.ndarray], np.ndarray]] = {
     7: lambda pixels: pixels[::-1, ::-1].swapaxes(0, 1),
     8: lambda pixels: pixels[:, ::-1].swapaxes(0, 1),
 }
-_SIDEWAYS = (5, 6, 7, 8)
+UPRIGHT = 1  # the orientation of an image that is shown as it is stored
+SIDEWAYS = (5, 6, 7, 8)
 _ORIENTATION = 0x0112
 _END_OF_JPEG = b"\xff\xd9"
 
@@ -96,9 +97,15 @@ def image_size(source: Any, *, name: str = "the image") -> tuple[int, int]:
     if not _is_stored(source):
         height, width = _as_array(source, name).shape[:2]
         return width, height
+    return header_of(source, name)[0]
+
+
+def header_of(source: Any, name: str = "the image") -> tuple[tuple[int, int], int]:
+    """Width and height of a stored image as it is shown, and its orientation by EXIF."""
     with _opened(source, name) as (image, _):
-        width, height = image.size
-        return (height, width) if _orientation(image) in _SIDEWAYS else (width, height)
+        (width, height), orientation = image.size, _orientation(image)
+        size = (height, width) if orientation in SIDEWAYS else (width, height)
+        return size, orientation
 
 
 def list_images(folder: str | os.PathLike[str]) -> list[Path]:
@@ -310,13 +317,13 @@ def _opened(source: Any, name: str) -> Iterator[tuple[Any, str]]:
 
 
 def _orientation(image: Any) -> int:
-    """The orientation by EXIF; 1 where nothing must be turned or nothing is known."""
+    """The orientation by EXIF; upright where nothing must be turned or nothing is known."""
     if image.format == "TIFF":  # which Pillow turns itself
-        return 1
+        return UPRIGHT
     with suppress(Exception):  # damaged EXIF leaves the image as good as it was
         # PNG's own `getexif` decodes the whole image, to see whether EXIF comes behind it.
-        return int(_pillow().Image.getexif(image).get(_ORIENTATION, 1))
-    return 1
+        return int(_pillow().Image.getexif(image).get(_ORIENTATION, UPRIGHT))
+    return UPRIGHT
 
 
 def _pixels(image: Any, name: str) -> np.ndarray:
