@@ -229,9 +229,21 @@ def test_encodings(kind, encoding, folder):
 
 
 def test_names_of_other_systems(folder):
-    for name in ("train\\a.ppm", "train/a.ppm"):
+    for name in ("C:\\pictures\\a.ppm", "/home/somebody/a.ppm", "images\\a.ppm", "./a.ppm"):
         (folder / "boxes.json").write_text(json.dumps([{"file": name, "boxes": []}]))
         assert read_boxes(folder).images == [folder / "images" / "a.ppm"]
+
+
+def test_images_that_are_not_in_their_folder_are_counted(folder):
+    content = coco()
+    content["images"][0]["file_name"] = "val/a.ppm"
+    (folder / "instances.json").write_text(json.dumps(content))
+    with pytest.warns(UserWarning, match=r"bare names: 1; the first is val/a\.ppm, taken from"):
+        found = read_boxes(folder)
+    assert found.images[0] == folder / "images" / "a.ppm"
+    (folder / "images" / "val").mkdir()
+    write_image(folder / "images" / "val" / "a.ppm", *SIZES["a"])
+    assert read_boxes(folder).images[0] == folder / "images" / "val" / "a.ppm"
 
 
 def test_voc_images_are_found_by_the_name_of_the_annotation(folder):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from reprlib import repr as brief
 from typing import Any
 
@@ -88,7 +88,8 @@ def _read_voc(source: Place) -> Iterator[Picture]:
             difficult = as_flag(item.findtext("difficult"), "difficult", where)
             boxes.append(GivenBox(where, kind, (left - 1.0, top - 1.0, right, bottom), difficult))
         size, turned = checked_size(image, declared, str(path))
-        yield Picture(str(path), image, size, boxes, turned)
+        named = name if image.name == PureWindowsPath(name).name else ""
+        yield Picture(str(path), image, size, boxes, named, turned)
 
 
 def _read_coco(source: Place) -> Iterator[Picture]:
@@ -113,7 +114,7 @@ def _read_coco(source: Place) -> Iterator[Picture]:
     for where, item in pictures:
         image = find_image(item.get("file_name"), where, source)
         size, turned = checked_size(image, (item.get("width"), item.get("height")), where)
-        yield Picture(where, image, size, boxes[item["id"]], turned)
+        yield Picture(where, image, size, boxes[item["id"]], item["file_name"], turned)
 
 
 def _read_plain(source: Place) -> Iterator[Picture]:
@@ -137,7 +138,7 @@ def _read_plain(source: Place) -> Iterator[Picture]:
             box = as_row(row, place)
             boxes.append(box._replace(name=as_name(box.name, place, source.names)))
         size, turned = checked_size(image, (item.get("width"), item.get("height")), where)
-        yield Picture(where, image, size, boxes, turned)
+        yield Picture(where, image, size, boxes, item["file"], turned)
 
 
 def _read_yolo(source: Place) -> Iterator[Picture]:
@@ -159,7 +160,7 @@ def _read_yolo(source: Place) -> Iterator[Picture]:
         label = labels.pop(image.stem, None)
         size, turned = checked_size(image, (None, None), str(label))
         boxes = [] if label is None else list(_yolo_lines(label, names, size))
-        yield Picture(str(label or image), image, size, boxes, turned)
+        yield Picture(str(label or image), image, size, boxes, "", turned)
     for path in labels.values():
         if alone or looks_like_yolo(path):
             raise missing_image(path.stem, str(path), source)

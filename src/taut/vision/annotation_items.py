@@ -36,6 +36,7 @@ class Picture(NamedTuple):
     path: Path
     size: tuple[int, int]
     boxes: list[GivenBox]
+    named: str  # what the file calls the image; nothing where its own name is that of the boxes
     turned: bool  # by its EXIF orientation, and nothing tells whether boxes are as well
 
 
@@ -264,10 +265,20 @@ def find_image(name: Any, where: str, source: Place) -> Path:
 
 
 def located(name: str, folders: list[Path]) -> Path | None:
-    """A file by its name, with the folders that the name has or without."""
+    """A file by its name, with the folders that the name has or, if it is not there, without."""
     names = dict.fromkeys((name, PureWindowsPath(name).name))
     candidates = (folder / each for folder in folders for each in names if each)
     return next(filter(os.path.isfile, candidates), None)
+
+
+def without_folders(picture: Picture) -> bool:
+    """Whether an image was found by its bare name, where the file says in which folder it is.
+
+    Names that begin at a root are those of the machine that the file was made on.
+    """
+    named = PureWindowsPath(picture.named)
+    parts = [] if named.root else named.parts
+    return len(parts) > 1 and picture.path.parts[-len(parts) :] != parts
 
 
 def image_of_stem(stem: str, folders: list[Path]) -> Path | None:

@@ -27,6 +27,7 @@ from taut.vision.annotation_items import (
     brackets,
     distinct_names,
     image_folders,
+    without_folders,
 )
 from taut.vision.boxes import Boxes
 
@@ -106,7 +107,8 @@ def read_boxes(
           "split" may be added.
     images : str or path object, default=None
         The folder of the images. By default they are searched for in the folder of the file, and in
-        folders `images` or `JPEGImages` in it or beside it.
+        folders `images` or `JPEGImages` in it or beside it. One that is not in the folder that the
+        file names is taken by its bare name; one warning counts these.
     names : list of str, default=None
         Names of classes. YOLO counts them from 0; by default they are the lines of `classes.txt` or
         `obj.names` in the folder of the labels or above it. Other formats name classes themselves,
@@ -251,6 +253,14 @@ def _annotated(pictures: list[Picture], drops: bool) -> Annotated:
     ):
         if found:
             warn(f"boxes that {happened}: {len(found)}; the first is {found[0]}", UserWarning)
+    moved = [picture for picture in pictures if without_folders(picture)]
+    if moved:
+        warn(
+            f"images that are not in the folders that they are said to be in, and were taken by "
+            f"their bare names: {len(moved)}; the first is {moved[0].named}, taken from "
+            f"{moved[0].path}: give the folder above by images= if they are others",
+            UserWarning,
+        )
     turned = [picture.path for picture in pictures if picture.turned and picture.boxes]
     if turned:
         warn(
