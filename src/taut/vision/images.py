@@ -47,8 +47,8 @@ def read_image(source: Any, *, name: str = "the image") -> np.ndarray:
 
     The orientation that a camera has noted (EXIF) is applied. Transparent parts are shown on white.
     Grey images get three equal channels. Of several frames or pages the first is read. Numbers of
-    16 bits are scaled to 8, with white at 65535. A file that breaks off is read as far as it goes,
-    with a warning.
+    16 bits are scaled to 8, with white at 65535; where none is above 255 a warning says so. A file
+    that breaks off is read as far as it goes, with a warning.
 
     Parameters
     ----------
@@ -424,6 +424,12 @@ def _as_bytes(pixels: np.ndarray, name: str) -> np.ndarray:
     kind, n_bytes = pixels.dtype.kind, pixels.dtype.itemsize
     white = 65535 if (kind, n_bytes) == ("u", 2) else 255 if kind in "ui" else 1
     _check_range(pixels, white, name)
+    if white == 65535 and 0 < pixels.max() < 256:
+        warn(
+            f"{name} has numbers of 16 bits, whose white is 65535, and none is above "
+            f"{pixels.max()}: if these are bytes, give them as such, by astype(np.uint8)",
+            UserWarning,
+        )
     return np.rint(pixels * np.float32(255 / white)).astype(np.uint8)
 
 
