@@ -196,6 +196,13 @@ def test_splits_of_yolo(folder):
     assert_is(data, folder / "images" / "train", with_ignored=False)
 
 
+@pytest.mark.parametrize("given_format", ["yolo", None])
+def test_yolo_above_its_labels(given_format, folder):
+    labels = write_yolo(folder)
+    (labels / "classes.txt").rename(folder / "classes.txt")
+    assert_is(read_boxes(folder, given_format), folder / "images", with_ignored=False)
+
+
 def test_names_of_yolo(folder):
     labels = write_yolo(folder)
     (labels / "classes.txt").rename(folder / "obj.names")

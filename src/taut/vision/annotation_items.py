@@ -229,6 +229,14 @@ def looks_like_yolo(path: Path) -> bool:
         return False
 
 
+def labels_of(folder: Path) -> Path:
+    """The folder of labels in one that has them beside its images, as YOLO's; else itself."""
+    labels = folder / "labels"
+    own = [*files_in(folder, ".xml"), *files_in(folder, ".json")]
+    own += filter(looks_like_yolo, files_in(folder, ".txt"))
+    return labels if not own and labels.is_dir() else folder
+
+
 def names_near(folder: Path) -> tuple[str, ...] | None:
     """Names of classes, one in each line of a file in a folder or above it."""
     for place in (folder, folder.parent, folder.parent.parent):

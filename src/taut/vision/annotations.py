@@ -27,6 +27,7 @@ from taut.vision.annotation_items import (
     brackets,
     distinct_names,
     image_folders,
+    labels_of,
     without_folders,
 )
 from taut.vision.boxes import Boxes
@@ -91,7 +92,7 @@ def read_boxes(
     Parameters
     ----------
     path : str or path object
-        The file, or the folder that holds it.
+        The file, or the folder that holds it, or has it in a folder `labels`.
     format : {"voc", "coco", "yolo", "plain"}, default=None
         By default it is recognised by the content.
 
@@ -136,6 +137,7 @@ def read_boxes(
     """
     path = as_path("path", path)
     check_choice("on_error", on_error, ("raise", "drop"))
+    path = labels_of(path) if path.is_dir() else path
     if format is None:
         format = recognised(path)
     check_choice("format", format, tuple(READERS))
