@@ -206,9 +206,15 @@ def test_probabilities_rise_with_scores(model):
 
 
 def test_images_smaller_than_a_window_have_nothing_in_them(model):
-    tiny = np.zeros((12, 12, 3), dtype=np.uint8)
-    (found,) = model.detect([tiny])
-    assert not len(found.scores)
+    shapes = (5, 5), (1, 1), (1, 500), (10, 6400)
+    tiny = [np.zeros((*shape, 3), dtype=np.uint8) for shape in shapes]
+    images, boxes = made(2)
+    *nothing, something = model.detect([*tiny, images[1]], threshold=-math.inf)
+    assert [len(found.scores) for found in nothing] == [0] * 4
+    assert all(found.edges.shape == (0, 4) and found.classes.shape == (0,) for found in nothing)
+    assert len(something.scores)
+    with pytest.raises(InvalidData, match="image 1: the image of 5 x 5 pixels has fewer than 2"):
+        BoxSVM(**SETTINGS).fit([images[1], tiny[0]], [boxes[1], []])
 
 
 @pytest.mark.parametrize(

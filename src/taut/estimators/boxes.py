@@ -381,6 +381,9 @@ class BoxSVM(OnlineEstimator):
             answers = []
             for i in numbers:
                 pyramid = photographs.pyramid(i, extractor)
+                if pyramid is None:
+                    answers.append(Detections(np.empty((0, 4)), self.classes_[:0], np.empty(0)))
+                    continue
                 features = WindowFeatures([pyramid], templates)
                 if features.n_features != len(self.coef_):
                     raise InvalidData(

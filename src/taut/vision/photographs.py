@@ -78,10 +78,13 @@ class Photographs:
             for i, truth in enumerate(as_boxes(boxes, len(self)))
         ]
 
-    def pyramid(self, i: int, extractor: HogPyramid) -> Pyramid:
-        """The features of one image."""
+    def pyramid(self, i: int, extractor: HogPyramid) -> Pyramid | None:
+        """The features of one image; None of one that is too small to have any."""
         given = self.images[i]
-        return given if isinstance(given, Pyramid) else extractor.extract(self[i])
+        if isinstance(given, Pyramid):
+            return given
+        pixels = self[i]
+        return extractor.extract(pixels) if extractor.has_cells(*pixels.shape[:2]) else None
 
     def features(
         self, extractor: HogPyramid, folder: Any, mirror: bool, n_jobs: int, verbose: int
