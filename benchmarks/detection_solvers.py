@@ -121,7 +121,8 @@ def task_of(folder: Path, name: str) -> Task:
     frame = model._frame(truths, model._classes(truths))
     photographs.pyramid(0, frame.extractor())  # compiles
     pyramids, seconds = cpu_time(lambda: list(model._features(photographs, frame)))
-    problem = model._problem(frame, pyramids, truths, np.ones(len(truths)), DualCoordinate())
+    structure = model._structure(frame)
+    problem = model._problem(structure, frame, pyramids, truths, np.ones(len(truths)))
     tested = Photographs(data.test_images, model.longest)
     extractor = frame.extractor()
     unseen = [tested.pyramid(i, extractor) for i in range(len(tested))]

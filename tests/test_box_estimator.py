@@ -242,6 +242,30 @@ def test_bad_input_is_refused_before_work(images, boxes, settings, message):
         BoxSVM(**{**SETTINGS, **settings}).fit(images, boxes)
 
 
+@pytest.mark.parametrize(
+    ("kind", "settings", "message"),
+    [
+        (BoxSVM, {"match": 1.0}, "match = 1.0"),
+        (BoxSVM, {"solver": "nonsense"}, "solver = 'nonsense'"),
+        (BoxSVM, {"C": -1.0}, "C = -1.0"),
+        (BoxSVM, {"tol": -1.0}, "tol = -1.0"),
+        (BoxSVM, {"max_iter": 0}, "max_iter = 0"),
+        (BoxSVM, {"folder": "maps", "solver": "online_cache"}, "sample_weight goes with"),
+        (LatentBoxSVM, {"settled": 0.2}, "settled = 0.2"),
+        (LatentBoxSVM, {"max_rounds": 0}, "max_rounds = 0"),
+    ],
+)
+def test_settings_are_refused_before_features_are_extracted(kind, settings, message, monkeypatch):
+    monkeypatch.setattr(HogPyramid, "extract", lambda *_given: pytest.fail("extracted"))
+    images, boxes = made(3)
+    model = kind(**{**SETTINGS, **settings})
+    with pytest.raises(InvalidData, match=message):
+        model.fit(images, boxes, sample_weight=[1.0, 2.0, 1.0])
+    if kind is BoxSVM and "folder" not in settings:
+        with pytest.raises(InvalidData, match=message):
+            model.partial_fit(images, boxes)
+
+
 def test_the_latent_detector_has_the_settings_of_the_detector():
     known = LatentBoxSVM().get_params()
     assert {name: known[name] for name in BoxSVM().get_params()} == BoxSVM().get_params()

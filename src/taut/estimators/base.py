@@ -215,13 +215,17 @@ class StructuralEstimator(Estimator):
         solver = as_solver(self.solver)
         return solver is None or "rows" in solver.takes
 
-    def _options(self) -> dict[str, Any]:
-        """The parameters of training, checked, as `solve` takes them."""
+    def _check_options(self) -> None:
+        """Refuse parameters of training that are of another kind."""
         for name in ("C", "tol", "max_iter"):
             check_number(name, getattr(self, name))
         if self.time_limit is not None:
             check_number("time_limit", self.time_limit)
         check_flag("warm_start", self.warm_start)
+
+    def _options(self) -> dict[str, Any]:
+        """The parameters of training, checked, as `solve` takes them."""
+        self._check_options()
         checkpoint = self.checkpoint
         if not isinstance(checkpoint, Checkpoint | None):
             checkpoint = Checkpoint(checkpoint)

@@ -18,14 +18,15 @@ from taut.checks import as_share, check_flag, check_number
 from taut.data.source import Source
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
-from taut.estimators.base import estimator
+from taut.estimators.base import as_solver, estimator
 from taut.estimators.forms import LINEAR, form_of
 from taut.estimators.online import OnlineEstimator, Plan
 from taut.inference.box_refinement import fit_refinement, no_refinement, refined
 from taut.metrics import mean_average_precision, suppress
 from taut.metrics.matching import check as matched
-from taut.problem import Problem
-from taut.solvers import DualCoordinate
+from taut.problem import Problem, check_factor
+from taut.solvers import DualCoordinate, Solver
+from taut.solving import check_ends
 from taut.spaces.windows import WindowFeatures
 from taut.streamed import StreamedProblem
 from taut.structures import Boxes as BoxStructure
@@ -164,27 +165,40 @@ class BoxSVM(OnlineEstimator):
         photographs = Photographs(images, self.longest)
         truths = self._truths(photographs, boxes)
         weight = check_sample_weight(sample_weight, len(truths), unit="image")
+        if (weight != 1.0).any() and self._reads_parts():
+            raise InvalidData(
+                "sample_weight goes with features in memory: leave it out, or leave out folder"
+            )
         frame = self._frame(truths, self._classes(truths))
+        structure = self._structure(frame)
         pyramids = self._features(photographs, frame)
-        w, fitted = self._solved(frame, pyramids, truths, weight)
+        w, fitted = self._solved(structure, frame, pyramids, truths, weight)
         refinement = self._refinement(frame, pyramids, truths, w)
         facts = frame.facts() | {"refinement_": refinement}
         return self._keep(fitted | facts | self._attributes(w, None))
 
     def _options(self) -> dict[str, Any]:
-        options = super()._options()
+        return super()._options() | {"solver": self._chosen_solver()}
+
+    def _chosen_solver(self) -> Solver:
         # Planes that are known cost microseconds, and a search for a new one milliseconds.
-        options["solver"] = options["solver"] or DualCoordinate(cached_passes=3)
-        return options
+        return as_solver(self.solver) or DualCoordinate(cached_passes=3)
+
+    def _reads_parts(self) -> bool:
+        """Whether features are read from the folder part by part while the model trains."""
+        return self.folder is not None and "chunks" in self._chosen_solver().takes
 
     def _solved(
-        self, frame: Frame, pyramids: Any, truths: Sequence[Boxes], weight: np.ndarray
+        self,
+        structure: Any,
+        frame: Frame,
+        pyramids: Any,
+        truths: Sequence[Boxes],
+        weight: np.ndarray,
     ) -> tuple[np.ndarray, dict[str, Any]]:
         """W and what is known about it."""
-        options = self._options()
-        return self._solve(
-            self._problem(frame, pyramids, truths, weight, options["solver"]), options
-        )
+        problem = self._problem(structure, frame, pyramids, truths, weight)
+        return self._solve(problem, self._options())
 
     def partial_fit(
         self, images: Any, boxes: Any = None, classes: Any = None, sample_weight: Any = None
@@ -203,6 +217,7 @@ class BoxSVM(OnlineEstimator):
             All classes, at the first call; by default those of its boxes.
         """
         self._check()
+        self._fed_solver()
         known = getattr(self, "_begun", None) if hasattr(self, "_online") else None
         photographs = Photographs(images, self.longest if known is None else known.longest)
         truths = self._truths(photographs, boxes)
@@ -218,6 +233,7 @@ class BoxSVM(OnlineEstimator):
                 f"{frame.classes.tolist()}: mark such boxes as ignored, leave them out, or begin "
                 "with a first call that has boxes of all classes"
             )
+        self._structure(frame)  # refuses what it cannot be
         pyramids = list(self._features(photographs, frame))
         copies = len(pyramids) // len(truths)
         return super().partial_fit(
@@ -231,19 +247,15 @@ class BoxSVM(OnlineEstimator):
 
     def _problem(
         self,
+        structure: BoxStructure,
         frame: Frame,
         pyramids: Any,
         truths: Sequence[Boxes],
         weight: np.ndarray,
-        solver: Any,
     ) -> Problem:
         """The problem in memory, or of features that are read part by part."""
-        structure, jobs = self._structure(frame), self._threads()
-        if isinstance(pyramids, MapShards) and "chunks" in solver.takes:
-            if (weight != 1.0).any():
-                raise InvalidData(
-                    "sample_weight goes with features in memory: leave it out, or leave out folder"
-                )
+        jobs = self._threads()
+        if isinstance(pyramids, MapShards) and self._reads_parts():
             source = pyramids.with_targets([frame.numbered(truth) for truth in truths])
             return StreamedProblem(structure, source, self.C, jobs, self._regularizer(None))
         pyramids = list(pyramids)
@@ -254,7 +266,11 @@ class BoxSVM(OnlineEstimator):
         )  # fmt: skip
 
     def _check(self) -> None:
-        """Refuse parameters before any work is done."""
+        """Refuse parameters before any work is done; the structure's follow when it is made."""
+        self._check_options()
+        as_solver(self.solver)
+        check_factor(self.C)
+        check_ends(self.tol, self.max_iter, self.time_limit)
         if form_of(self.kernel) is not LINEAR:
             raise InvalidData(
                 f"kernel = {self.kernel!r}: templates are weights of cells; leave the kernel out, "
