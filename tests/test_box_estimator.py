@@ -13,7 +13,7 @@ from taut import BoxSVM, LatentBoxSVM
 from taut.errors import InvalidData, NotConverged
 from taut.metrics import localisation_accuracy
 from taut.solvers import FunctionalDescent, OnlineCache
-from taut.vision import Boxes, HogPyramid, as_boxes
+from taut.vision import Boxes, HogPyramid, MapShards, as_boxes
 from taut.vision.photographs import Photographs
 
 SETTINGS = {"cells": 16, "aspects": 2, "C": 0.1, "tol": 0.05, "random_state": 0}
@@ -158,6 +158,27 @@ def test_features_on_disk_train_the_same_model(tmp_path):
     assert_allclose(parts.certificate_.primal, inside.certificate_.primal, rtol=2e-3)
     with pytest.raises(InvalidData, match="sample_weight"):
         parts.fit(images, boxes, sample_weight=np.full(8, 2.0))
+
+
+def test_refinement_reads_images_once_and_not_all(tmp_path, monkeypatch):
+    images, boxes = made(6, seed=10)
+    read, asked = MapShards.__getitem__, []
+
+    def counted(shards, number):
+        asked.append(number)
+        return read(shards, number)
+
+    monkeypatch.setattr(MapShards, "__getitem__", counted)
+    settings = {**SETTINGS, "folder": tmp_path / "maps", "solver": "online_cache"}
+    plain = BoxSVM(**settings, refine=False).fit(images, boxes)
+    assert not asked
+    assert plain.refinement_.shape == (4, 1)
+    BoxSVM(**settings).fit(images, boxes)
+    assert sorted(asked) == [0, 2, 4, 6, 8, 10]  # mirror images are between these
+    asked.clear()
+    monkeypatch.setattr("taut.estimators.boxes._REFINED_BYTES", 1)
+    BoxSVM(**settings).fit(images, boxes)
+    assert len(asked) == 2  # the first one, and one that was too many
 
 
 def test_own_features_need_no_images(model):

@@ -21,7 +21,7 @@ from taut.errors import InvalidData
 from taut.estimators.base import as_solver, estimator
 from taut.estimators.forms import LINEAR, form_of
 from taut.estimators.online import OnlineEstimator, Plan
-from taut.inference.box_refinement import fit_refinement, no_refinement, refined
+from taut.inference.box_refinement import NO_REFINEMENT, fit_refinement, refined
 from taut.metrics import mean_average_precision, suppress
 from taut.metrics.matching import check as matched
 from taut.problem import Problem, check_factor
@@ -38,6 +38,7 @@ from taut.vision.templates import Frame, scales_of, shown_boxes, templates_of
 _CANDIDATES = 2000  # windows that suppression looks at
 _OUTSIDE = 0.3  # of a template's side, which may lie outside the image
 _REFINED = 400  # images that boxes are refined by
+_REFINED_BYTES = 1 << 28  # of their cells
 _HIT = 0.5  # overlap with an object from which a detection is right, to `fit_probabilities`
 
 
@@ -81,7 +82,8 @@ class BoxSVM(OnlineEstimator):
     mirror : bool, default=True
         Whether to learn from the mirrored images as well.
     refine : bool, default=True
-        Whether boxes are moved to where a regression on their features says that objects end.
+        Whether boxes are moved to where a regression on their features says that objects end. It
+        learns from at most 400 images, drawn at random, of at most 256 MB of features together.
     longest : int, default=640
         Larger images are shrunk to this longest side; boxes are of the images as they are.
     folder : path-like, optional
@@ -102,7 +104,7 @@ class BoxSVM(OnlineEstimator):
         of margin and of border, whether colours count (1 or 0), and `longest`.
     refinement_ : ndarray
         Coefficients of the regression on what lies under each template; zero where it did not help
-        in held-out images.
+        in held-out images, and of shape (4, 1) where there is none.
     probability_ : ndarray of shape (2,)
         What `fit_probabilities` has found.
     {fitted}
@@ -242,7 +244,7 @@ class BoxSVM(OnlineEstimator):
 
     def _plan(self, source: Source) -> Plan:
         frame = self._begun
-        facts = frame.facts() | {"refinement_": np.zeros((4, 1))}
+        facts = frame.facts() | {"refinement_": NO_REFINEMENT}
         return Plan(self._structure(frame), lambda chunk: chunk, None, facts)
 
     def _problem(
@@ -336,16 +338,21 @@ class BoxSVM(OnlineEstimator):
     def _refinement(
         self, frame: Frame, pyramids: Any, truths: Sequence[Boxes], w: np.ndarray
     ) -> np.ndarray:
-        """What boxes are refined by, learned from some of the images if they are very many."""
-        copies = len(pyramids) // len(truths)
-        step = -(-len(truths) // _REFINED)
-        numbers = np.arange(len(truths) * copies).reshape(len(truths), copies)[::step]
-        some = [pyramids[k] for k in numbers.ravel().tolist()]
-        features = WindowFeatures(some, frame.templates)
+        """What boxes are refined by, learned from images of a bounded size."""
         if not self.refine:
-            return no_refinement(features)
-        shown = shown_boxes(frame, some, truths[::step])
-        return fit_refinement(features, shown, features.pad(w.astype(np.float32)))
+            return NO_REFINEMENT
+        copies, size, some = len(pyramids) // len(truths), 0, {}
+        for i in np.random.default_rng(0).permutation(len(truths))[:_REFINED].tolist():
+            pyramid = pyramids[i * copies]
+            size += pyramid.cells.nbytes
+            if some and size > _REFINED_BYTES:
+                break
+            some[i] = pyramid
+        chosen = sorted(some)
+        shown = [p for i in chosen for p in (some[i], some[i].mirror_image())[:copies]]
+        features = WindowFeatures(shown, frame.templates)
+        boxes = shown_boxes(frame, shown, [truths[i] for i in chosen])
+        return fit_refinement(features, boxes, features.pad(w.astype(np.float32)))
 
     def _attributes(self, w: np.ndarray, coef_shape: Any) -> dict[str, np.ndarray]:
         return {"coef_": w}
