@@ -187,6 +187,8 @@ def test_own_features_need_no_images(model):
     pyramids = [extractor.extract(image) for image in images]
     own = BoxSVM(**SETTINGS).fit(pyramids, boxes)
     assert own.score(pyramids, boxes) > 0.9
+    with pytest.raises(InvalidData, match="folder = 'maps' keeps features that are extracted"):
+        BoxSVM(**SETTINGS, folder="maps").fit(pyramids, boxes)
     with pytest.raises(InvalidData, match="give the features that fit saw"):
         model.detect([HogPyramid(colour=False, margin=3).extract(images[0])])
 

@@ -91,6 +91,11 @@ class Photographs:
     ) -> Any:
         """Those of all images, each followed by that of its mirror image: a list, or on disk."""
         if isinstance(self.images[0], Pyramid):
+            if folder is not None:
+                raise InvalidData(
+                    f"folder = {os.fspath(folder)!r} keeps features that are extracted, and images "
+                    "are features of your own: leave folder out"
+                )
             pairs = [[p, p.mirror_image()] if mirror else [p] for p in self.images]
             return [pyramid for pair in pairs for pyramid in pair]
         images: Any = self
