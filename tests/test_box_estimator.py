@@ -131,6 +131,7 @@ def test_weights_of_zero_leave_images_out():
     if np.array_equal(with_zeros.scales_, twice.scales_):  # which depend on all boxes
         assert_allclose(with_zeros.certificate_.primal, twice.certificate_.primal, rtol=2e-3)
     assert with_zeros.certificate_.relative_gap <= 1e-3
+    assert with_zeros.certificate_.rounding <= 1e-9 * with_zeros.certificate_.primal
 
 
 def test_ignored_boxes_do_not_count():

@@ -155,9 +155,8 @@ def test_potentials_are_products_of_weights_and_windows(kind, mirrored):
         assert_allclose(features.edges(i), [edges for _t, edges, _phi in windows])
         assert_array_equal(features.templates_at(i), [t for t, _edges, _phi in windows])
         phi = np.array([phi for _t, _edges, phi in windows])
-        off = np.abs(features.scores(i, features.pad(w), work) - phi @ w).max()
-        # Two windows, the one that is found and the true one, may be off.
-        assert 2.0 * off <= features.inexactness(w, np.eye(2)[i]) < 1e-3
+        # Bounds are computed in double precision, which rounding is counted for.
+        assert_allclose(features.scores(i, features.pad(w), work), phi @ w, rtol=1e-12, atol=1e-12)
         assert features.lengths()[i] >= np.linalg.norm(phi, axis=1).max() - 1e-6
         cells = np.empty((2, 2 * 3 * 4), dtype=np.float32)
         features.cells_under(i, np.array([0, 3]), cells)
@@ -209,10 +208,8 @@ def test_losses_and_truths_are_those_of_the_groups(match):
     data = bind(Boxes(TEMPLATES, match=match), X, y)
     w = np.random.default_rng(4).normal(size=data.n_features)
     hinges = [max((c - p @ w).max(), 0.0) for p, c in zip(psi, losses, strict=True)]
-    assert_allclose(data.hinges(data.pad(w)), hinges, rtol=1e-5, atol=1e-5)
-    problem = Problem(Boxes(TEMPLATES, match=match), X, y)
-    bound = problem.primal_bound(problem.scaled(w))
-    assert abs(bound.value - 0.5 * w @ w - sum(hinges)) <= bound.rounding
+    # Losses are kept in single precision.
+    assert_allclose(data.hinges(data.pad(w)), hinges, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize(

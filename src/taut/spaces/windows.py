@@ -188,11 +188,14 @@ def _source(space, i, t, dy, dx):
 
 
 def _score_cells(space, i, w, theta, room_at):
-    """Write bias and products of cells of all windows; `theta` is room from `room_at` on."""
+    """Write bias and products of cells of all windows; `theta` is room from `room_at` on.
+
+    Products have the precision of theta: single in visits and answers, double in bounds.
+    """
     m, channels, templates = space.image[i], space.cells.shape[1], space.heights.shape[0]
     n_cells = space.firsts[templates]
-    unit = np.float32(space.unit)
-    room = theta[room_at:].view(np.float32)
+    unit = theta.dtype.type(space.unit)
+    room = theta[room_at:]
     at = n_cells * channels
     weights = room[:at].reshape((n_cells, channels))
     for t in range(templates):
@@ -202,7 +205,7 @@ def _score_cells(space, i, w, theta, room_at):
                 source = _source(space, i, t, dy, dx) * channels
                 for c in range(channels):
                     q = space.mirror[c] if space.mirrored[i] else c
-                    weights[k, c] = unit * np.float32(w[source + q])
+                    weights[k, c] = unit * theta.dtype.type(w[source + q])
     products_at = at + space.largest * channels
     widest = 0
     for t in range(templates):
@@ -482,8 +485,6 @@ class WindowFeatures(Features):
         largest = int(space.levels.shapes.prod(axis=1).max())
         most = int(counts.max(initial=1))
         self.window_counts = counts[space.image]
-        #: How many windows a label of each block has at most, which the structure knows.
-        self.most_windows = np.ones(len(space.image))
         self._space = space._replace(most=most, largest=largest)
         self.n_features = n_cells * channels + n_templates + self._n_shared()
         self.size = -(-self.n_features // 16) * 16
@@ -495,19 +496,6 @@ class WindowFeatures(Features):
     def _n_shared(self) -> int:
         """How many weights follow those of the templates and their biases."""
         return _GEOMETRY * self.templates.n_classes
-
-    def inexactness(self, w: np.ndarray, weight: np.ndarray) -> float:
-        """Products of cells are in single precision, where bounds are computed as well.
-
-        Each is off by what sums of as many terms as there are channels are off by, at most.
-        """
-        lengths = self.most_windows * self.lengths()
-        return self.unit_of_products * float(np.linalg.norm(w)) * float(weight @ lengths)
-
-    @property
-    def unit_of_products(self) -> float:
-        """How far two products of cells may be off, those of lengths that multiply to 1."""
-        return 2.0 * (self._space.cells.shape[1] + 2) * float(np.finfo(np.float32).eps)
 
     def view(self, data):
         """The space itself."""

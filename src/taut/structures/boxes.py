@@ -141,7 +141,6 @@ class Boxes(CompiledStructure):
         return self._blocks(features, data)
 
     def _blocks(self, features: WindowFeatures, data: BoxesData) -> Blocks:
-        features.most_windows = np.diff(data.offsets)
         size = features.n_potentials + features.space.most + int(np.diff(data.offsets).max())
         return Blocks(data, features, data.offsets, data.truth, work_size=size)
 
