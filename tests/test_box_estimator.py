@@ -114,12 +114,15 @@ def test_larger_images_are_shrunk_and_boxes_are_theirs(model):
     assert boxes[1]
 
 
-def test_classes_have_templates_of_their_own():
+def test_classes_have_templates_of_their_own(monkeypatch):
     images, boxes = made(16, seed=6, names=("card", "post"))
     model = BoxSVM(**SETTINGS).fit(images, boxes)
     assert_array_equal(model.classes_, ["card", "post"])
     assert set(model.templates_[:, 2]) == {0, 1}
     assert model.score(*made(8, seed=7, names=("card", "post"))) > 0.9
+    monkeypatch.setattr("taut.estimators.boxes._CANDIDATES", 2)
+    (found,) = model.detect(images[1:2], threshold=-math.inf)
+    assert set(found.classes) == {"card", "post"}  # each has candidates of its own
 
 
 def test_weights_of_zero_leave_images_out():

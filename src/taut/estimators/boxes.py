@@ -35,7 +35,7 @@ from taut.vision.maps import MapShards
 from taut.vision.photographs import Photographs
 from taut.vision.templates import Frame, scales_of, shown_boxes, templates_of
 
-_CANDIDATES = 2000  # windows that suppression looks at
+_CANDIDATES = 2000  # windows of each class that suppression looks at
 _OUTSIDE = 0.3  # of a template's side, which may lie outside the image
 _REFINED = 400  # images that boxes are refined by
 _REFINED_BYTES = 1 << 28  # of their cells
@@ -381,7 +381,8 @@ class BoxSVM(OnlineEstimator):
             Most boxes of an image.
         threshold : float, default=0.0
             The lowest score. In training objects are asked to score above it, and false alarms
-            below it. ``-math.inf`` leaves out nothing.
+            below it. ``-math.inf`` leaves out nothing by its score: what is found are then the best
+            2000 windows of each class, those that overlap better ones left out, `top` in all.
         suppression : float, optional
             In place of that of the model.
 
@@ -443,23 +444,20 @@ class BoxSVM(OnlineEstimator):
         suppression: float,
     ) -> Found:
         """The best windows of the only image, those that overlap better ones left out."""
-        scores = features.scores(0, w, room)
-        best = np.flatnonzero(scores >= threshold)
-        if len(best) > _CANDIDATES:
-            best = best[np.argpartition(-scores[best], _CANDIDATES)[:_CANDIDATES]]
-        classes = features.templates.classes[features.templates_at(0)[best]]
-        edges, values = features.edges(0)[best], scores[best].astype(np.float64)
-        kept = np.concatenate(
-            [
-                np.flatnonzero(own)[suppress(edges[own], values[own], suppression, top)]
-                for own in (classes == number for number in range(len(self.classes_)))
-            ]
-        )
-        kept = kept[np.argsort(-values[kept], kind="stable")[:top]]
-        edges = edges[kept]
-        if len(kept) and self.refinement_.any():
-            edges = refined(features, 0, best[kept], self.refinement_)
-        return Found(edges, classes[kept], values[kept])
+        scores, every = features.scores(0, w, room), features.edges(0)
+        classes = features.templates.classes[features.templates_at(0)]
+        kept = []
+        for number in range(len(self.classes_)):
+            best = np.flatnonzero((scores >= threshold) & (classes == number))
+            if len(best) > _CANDIDATES:
+                best = best[np.argpartition(-scores[best], _CANDIDATES)[:_CANDIDATES]]
+            kept.append(best[suppress(every[best], scores[best], suppression, top)])
+        windows = np.concatenate(kept)
+        windows = windows[np.argsort(-scores[windows], kind="stable")[:top]]
+        edges = every[windows]
+        if len(windows) and self.refinement_.any():
+            edges = refined(features, 0, windows, self.refinement_)
+        return Found(edges, classes[windows], scores[windows].astype(np.float64))
 
     def localise(self, images: Any) -> list[Detections]:
         """The best box of each image, whatever its score."""
