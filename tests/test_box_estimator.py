@@ -228,6 +228,7 @@ def test_probabilities_rise_with_scores(model):
         assert ((chances > 0.0) & (chances < 1.0)).all()
         assert (np.diff(chances) <= 0.0).all()
         assert len(chances) == len(detections.scores)
+        assert_array_equal(own.probabilities(detections), chances)
     with pytest.raises(InvalidData, match="some that are and some that are not"):
         model._copy().fit_probabilities(images[:1], [[("card", 0, 0, 1, 1)]])
 

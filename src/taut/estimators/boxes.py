@@ -491,10 +491,23 @@ class BoxSVM(OnlineEstimator):
         self.probability_ = np.array([model.coef_[0, 0], model.intercept_[0]])
         return self
 
-    def probabilities(self, detections: Sequence[Detections]) -> list[np.ndarray]:
-        """How likely each detection is right, after `fit_probabilities`."""
+    def probabilities(self, detections: Any) -> Any:
+        """How likely each detection is right, after `fit_probabilities`.
+
+        Parameters
+        ----------
+        detections : list of Detections, or Detections
+            What `detect` found, or an item of that.
+
+        Returns
+        -------
+        list of ndarray, or ndarray
+            One for each image; an array alone for one image.
+        """
         check_is_fitted(self, "probability_")
         slope, offset = self.probability_
+        if isinstance(detections, Detections):
+            return expit(slope * detections.scores + offset)
         return [expit(slope * found.scores + offset) for found in detections]
 
 
