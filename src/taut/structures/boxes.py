@@ -39,13 +39,13 @@ class Boxes(CompiledStructure):
     """Windows that hold objects, in images with any number of them.
 
     The windows of an image are divided into groups: one for each object, of the windows of its
-    class that overlap it by `match` or more and no other object as much; and one for each class, of
-    all other windows, the false alarms. A label has at most one window of each group, and its score
+    class that overlap it by `match` or more and no other object more, the first of those that they
+    overlap as much; and one for each class, of all other windows, the false alarms. A label has at most one window of each group, and its score
     is the sum of theirs. So the maximum over labels is exact: that of each group by itself. A joint
     search for windows that do not overlap would have to be greedy, and would prove nothing.
 
     The loss is a sum as well. With o the overlap (intersection over union) of a window and its
-    object, and o* that of the truth, the window of its class that overlaps it most:
+    object, and o* that of the truth, the window of its group that overlaps it most:
 
         a window of an object's group    (o* - o) / (1 - match)
         no window for an object          1
