@@ -192,6 +192,16 @@ def test_pyramids_that_share_cells_alone_are_images_of_their_own():
             WindowFeatures([first, other], TEMPLATES)
 
 
+def test_windows_that_are_cut_by_little_have_their_own_area():
+    first = pyramid(np.random.default_rng(19))
+    cut = first._replace(size=first.size - 5e-4)
+    features = WindowFeatures([cut], TEMPLATES)
+    w = 1e5 * np.random.default_rng(20).normal(size=features.n_features)
+    phi = np.array([phi for _t, _edges, phi in windows_of(cut)])
+    scores = features.scores(0, features.pad(w), np.empty(features.n_potentials))
+    assert_allclose(scores, phi @ w, rtol=1e-10)
+
+
 def test_the_structure_keeps_the_laws():
     X, y = problem_data(np.random.default_rng(2))
     taut.check_structure(Boxes(TEMPLATES), X, y)

@@ -37,6 +37,7 @@ MEASURES = 6  # left, top, right, bottom, size in the image, size in pixels
 _GEOMETRY = KNOTS * MEASURES
 _SMALLEST = 20.0  # pixels, the square root of an area where the last measure begins
 _OCTAVES = 4.0  # that it covers
+_ROUNDING = 1e-9  # by which the area of a window may differ from that of the template
 
 
 class _Levels(NamedTuple):
@@ -288,7 +289,7 @@ def _add_geometry(space, i, w, t, level, out, room):
         for x in range(nx):
             left, right = _span(x, space.widths[t], space.margin, space.border, step_x, width)
             area, size = (right - left) * (bottom - top), usual
-            if area < 0.9999 * full:
+            if area < (1.0 - _ROUNDING) * full:
                 large, pixels = _size_measures(area, width, height)
                 size = _read(w, start + 4 * KNOTS, large) + _read(w, start + 5 * KNOTS, pixels)
             out[y * nx + x] += out.dtype.type(g * (value + room[x] + size))
