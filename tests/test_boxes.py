@@ -266,6 +266,28 @@ def test_ignored_objects_are_neither_found_nor_missed():
     assert len(blocks.truth) == 2  # false alarms alone
 
 
+def test_windows_in_a_crowd_belong_to_no_group_but_an_object():
+    p = pyramid(np.random.default_rng(7))
+    crowd, thing = (0, 0.0, 0.0, 40.0, 20.0), (0, 8.0, 8.0, 16.0, 24.0)
+    blocks = Boxes(TEMPLATES).encode([p], [truth(thing, crowd, ignored=[1])])
+    n_left_out = 0
+    for i, (t, edges, _phi) in enumerate(windows_of(p)):
+        width, height = edges[2:] - edges[:2]
+        inside = (min(edges[3], 20.0) - edges[1]) / height if height > 0.0 and width > 0.0 else 0.0
+        inside = max(inside, 0.0) if CLASSES[t] == 0 else 0.0
+        common = overlap(edges, thing[1:]) if CLASSES[t] == 0 else 0.0
+        group, loss = blocks.data.groups[i], blocks.data.losses[i]
+        if common >= 0.5:
+            assert group == 0
+        elif inside >= 0.5:
+            n_left_out += 1
+            assert group == -1
+        else:
+            assert group == 1 + CLASSES[t]
+            assert_allclose(loss, 1.0 - 2.0 * max(common, inside), atol=1e-6)
+    assert n_left_out
+
+
 def test_two_objects_in_one_place_have_windows_of_their_own_or_none():
     p = pyramid(np.random.default_rng(8))
     blocks = Boxes(TEMPLATES).encode([p], [truth((0, 8, 8, 16, 24), (0, 8, 8, 16, 24.1))])
