@@ -29,8 +29,9 @@ from taut.solvers import DualCoordinate, Solver
 from taut.solving import check_ends
 from taut.spaces.windows import WindowFeatures
 from taut.streamed import StreamedProblem
-from taut.structures import Boxes as BoxStructure
-from taut.vision.boxes import Boxes, Detections
+from taut.structures import Boxes
+from taut.vision.boxes import Boxes as Truth
+from taut.vision.boxes import Detections
 from taut.vision.maps import MapShards
 from taut.vision.photographs import Photographs
 from taut.vision.templates import Frame, scales_of, shown_boxes, templates_of
@@ -195,7 +196,7 @@ class BoxSVM(OnlineEstimator):
         structure: Any,
         frame: Frame,
         pyramids: Any,
-        truths: Sequence[Boxes],
+        truths: Sequence[Truth],
         weight: np.ndarray,
     ) -> tuple[np.ndarray, dict[str, Any]]:
         """W and what is known about it."""
@@ -249,10 +250,10 @@ class BoxSVM(OnlineEstimator):
 
     def _problem(
         self,
-        structure: BoxStructure,
+        structure: Boxes,
         frame: Frame,
         pyramids: Any,
-        truths: Sequence[Boxes],
+        truths: Sequence[Truth],
         weight: np.ndarray,
     ) -> Problem:
         """The problem in memory, or of features that are read part by part."""
@@ -291,7 +292,7 @@ class BoxSVM(OnlineEstimator):
         if not 1.01 <= self.scale_step < math.inf:
             raise InvalidData(f"scale_step = {self.scale_step}: give a factor of at least 1.01")
 
-    def _truths(self, photographs: Photographs, boxes: Any) -> list[Boxes]:
+    def _truths(self, photographs: Photographs, boxes: Any) -> list[Truth]:
         """Boxes in the coordinates of the images that features are extracted from."""
         self._need(boxes)
         return [
@@ -300,7 +301,7 @@ class BoxSVM(OnlineEstimator):
         ]
 
     @staticmethod
-    def _classes(truths: Sequence[Boxes]) -> np.ndarray:
+    def _classes(truths: Sequence[Truth]) -> np.ndarray:
         names = _names_in(truths)
         if not len(names):
             raise InvalidData(
@@ -308,7 +309,7 @@ class BoxSVM(OnlineEstimator):
             )
         return names
 
-    def _frame(self, truths: Sequence[Boxes], classes: np.ndarray) -> Frame:
+    def _frame(self, truths: Sequence[Truth], classes: np.ndarray) -> Frame:
         """The templates and scales that the boxes ask for."""
         known = [~truth.ignored for truth in truths]
         edges = np.concatenate([t.edges[own] for t, own in zip(truths, known, strict=True)])
@@ -332,11 +333,11 @@ class BoxSVM(OnlineEstimator):
             frame.extractor(), self.folder, self.mirror, self._threads(), self.verbose
         )
 
-    def _structure(self, frame: Frame) -> BoxStructure:
-        return BoxStructure(frame.templates, match=self.match)
+    def _structure(self, frame: Frame) -> Boxes:
+        return Boxes(frame.templates, match=self.match)
 
     def _refinement(
-        self, frame: Frame, pyramids: Any, truths: Sequence[Boxes], w: np.ndarray
+        self, frame: Frame, pyramids: Any, truths: Sequence[Truth], w: np.ndarray
     ) -> np.ndarray:
         """What boxes are refined by, learned from images of a bounded size."""
         if not self.refine:
@@ -511,7 +512,7 @@ class BoxSVM(OnlineEstimator):
         return [expit(slope * found.scores + offset) for found in detections]
 
 
-def _names_in(truths: Sequence[Boxes]) -> np.ndarray:
+def _names_in(truths: Sequence[Truth]) -> np.ndarray:
     """The classes of the boxes that are not ignored."""
     names = [truth.classes[~truth.ignored] for truth in truths]
     names = [own for own in names if len(own)]

@@ -14,7 +14,7 @@ from taut.estimators.base import estimator
 from taut.estimators.boxes import BoxSVM
 from taut.latent.alternation import LatentProblem, check_rounds
 from taut.structures import LatentBoxes
-from taut.vision.boxes import Boxes
+from taut.vision.boxes import Boxes as Truth
 from taut.vision.templates import Frame, shown_boxes
 
 
@@ -86,7 +86,7 @@ class LatentBoxSVM(Alternating, BoxSVM):
         structure: Any,
         frame: Frame,
         pyramids: Any,
-        truths: Sequence[Boxes],
+        truths: Sequence[Truth],
         weight: np.ndarray,
     ) -> tuple[np.ndarray, dict[str, Any]]:
         pyramids = list(pyramids)
