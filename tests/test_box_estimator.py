@@ -98,6 +98,17 @@ def test_parameters_that_change_after_a_fit_do_not_change_what_is_found(model, t
     assert own.cell == 6
 
 
+def test_templates_are_the_weights_of_their_cells(model):
+    shapes = model.templates_[:, :2] + 2
+    own = [model.template(k) for k in range(len(shapes))]
+    assert [each.shape for each in own] == [(*shape, 37) for shape in shapes.tolist()]
+    cells = np.concatenate([each.ravel() for each in own])
+    assert_array_equal(cells, model.coef_[: len(cells)])
+    assert len(model.coef_) == len(cells) + len(shapes) + 36
+    with pytest.raises(InvalidData, match=f"number = {len(shapes)}"):
+        model.template(len(shapes))
+
+
 def test_two_threads_find_the_same(model):
     images, _boxes = made(5, seed=4)
     with_two = model._copy(n_jobs=2)

@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field
+from numbers import Integral
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -27,7 +28,7 @@ from taut.metrics.matching import check as matched
 from taut.problem import Problem, check_factor
 from taut.solvers import DualCoordinate, Solver
 from taut.solving import check_ends
-from taut.spaces.windows import WindowFeatures
+from taut.spaces.windows import SHARED_OF_CLASS, WindowFeatures
 from taut.streamed import StreamedProblem
 from taut.structures import Boxes
 from taut.vision.boxes import Boxes as Truth
@@ -89,7 +90,7 @@ class BoxSVM(OnlineEstimator):
         Larger images are shrunk to this longest side; boxes are of the images as they are.
     folder : path-like, optional
         Where features are kept, and found again by the next fit. Training then reads them part by
-        part where the solver works so, such as "online_cache".
+        part where the solver works so, such as "online_cache". It may be deleted between fits.
 
     Attributes
     ----------
@@ -459,6 +460,32 @@ class BoxSVM(OnlineEstimator):
         if len(windows) and self.refinement_.any():
             edges = refined(features, 0, windows, self.refinement_)
         return Found(edges, classes[windows], scores[windows].astype(np.float64))
+
+    def template(self, number: int) -> np.ndarray:
+        """The weights of the cells of a template, as `taut.vision.plot_template` takes them.
+
+        Parameters
+        ----------
+        number : int
+            A row of `templates_`.
+
+        Returns
+        -------
+        ndarray of shape (rows, columns, n_channels)
+            With the border.
+        """
+        check_is_fitted(self)
+        n = len(self.templates_)
+        if not isinstance(number, Integral) or not 0 <= number < n:
+            raise InvalidData(f"number = {number!r}: give one of the {n} templates, from 0 on")
+        frame = Frame.of_facts(self.classes_, self.templates_, self.scales_, self.extraction_)
+        border = frame.templates.border
+        shapes = self.templates_[:, :2].astype(np.int64) + 2 * border
+        ends = np.concatenate([[0], shapes.prod(axis=1).cumsum()])
+        n_shared = SHARED_OF_CLASS * frame.templates.n_classes
+        n_channels = (len(self.coef_) - n - n_shared) // int(ends[-1])
+        own = slice(ends[number] * n_channels, ends[number + 1] * n_channels)
+        return self.coef_[own].reshape(*shapes[number], n_channels).copy()
 
     def localise(self, images: Any) -> list[Detections]:
         """The best box of each image, whatever its score."""

@@ -34,7 +34,7 @@ from taut.vision.templates import Templates
 
 KNOTS = 6  # of each piecewise linear function
 MEASURES = 6  # left, top, right, bottom, size in the image, size in pixels
-_GEOMETRY = KNOTS * MEASURES
+SHARED_OF_CLASS = KNOTS * MEASURES  # weights of its functions of place and size
 _SMALLEST = 20.0  # pixels, the square root of an area where the last measure begins
 _OCTAVES = 4.0  # that it covers
 _ROUNDING = 1e-9  # by which the area of a window may differ from that of the template
@@ -178,7 +178,7 @@ def _bias(space, t):
 @helper
 def _geometry(space, t):
     """Where in w the functions of place and size of the class of a template begin."""
-    return _bias(space, space.heights.shape[0]) + _GEOMETRY * space.classes[t]
+    return _bias(space, space.heights.shape[0]) + SHARED_OF_CLASS * space.classes[t]
 
 
 @helper
@@ -337,7 +337,7 @@ def _touch_single(space, i, j, action):
     """Act on the weights that the potential of window j of block i reads."""
     t = place_of(space, space.image[i], j)[0]
     touch_cells(space, t, action)
-    act(action, _geometry(space, t), _geometry(space, t) + _GEOMETRY)
+    act(action, _geometry(space, t), _geometry(space, t) + SHARED_OF_CLASS)
 
 
 SINGLES[WindowSpace] = _single
@@ -496,7 +496,7 @@ class WindowFeatures(Features):
 
     def _n_shared(self) -> int:
         """How many weights follow those of the templates and their biases."""
-        return _GEOMETRY * self.templates.n_classes
+        return SHARED_OF_CLASS * self.templates.n_classes
 
     def view(self, data):
         """The space itself."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from taut.data.arrays import as_matrix, show
 from taut.errors import InvalidData
+from taut.vision.annotations import as_boxes
 from taut.vision.boxes import Boxes, Detections, overlaps
 from taut.vision.images import read_image
 from taut.vision.pictures.backend import pyplot
@@ -21,7 +22,7 @@ _TRUTH = "white"
 
 def plot_boxes(
     image: Any,
-    truths: Boxes | None = None,
+    truths: Any = None,
     detections: Detections | None = None,
     ax: Any = None,
     *,
@@ -37,8 +38,8 @@ def plot_boxes(
     ----------
     image : path, array of shape (height, width) or (height, width, channels), or Pillow image
         As for `taut.vision.images.read_image`.
-    truths : Boxes, optional
-        What is in the image.
+    truths : Boxes, or list of (class, left, top, right, bottom), optional
+        What is in the image, in any form of `taut.vision.as_boxes`.
     detections : Detections, optional
         What was found in it.
     ax : matplotlib Axes, optional
@@ -72,7 +73,7 @@ def plot_boxes(
 
 def plot_image_grid(
     images: Sequence[Any],
-    truths: Sequence[Boxes] | None = None,
+    truths: Sequence[Any] | None = None,
     detections: Sequence[Detections] | None = None,
     columns: int = 4,
     *,
@@ -84,8 +85,8 @@ def plot_image_grid(
     Parameters
     ----------
     images : list of images or paths
-    truths : list of Boxes, optional
-        What is in each image.
+    truths : list with one item per image, optional
+        What is in each image, each as for `plot_boxes`.
     detections : list of Detections, optional
         What was found in each.
     columns : int, default=4
@@ -152,13 +153,15 @@ def plot_image_grid(
 
 
 def _check(
-    truths: Boxes | None, detections: Detections | None, top: int | None, place: str
+    truths: Any, detections: Detections | None, top: int | None, place: str
 ) -> tuple[Boxes, Detections]:
     """The boxes to draw in an image, checked."""
     if top is not None:
         _check_count("top", top)
     nothing = np.empty((0, 4)), np.empty(0, dtype=object), np.empty(0)
     there = Boxes(*nothing) if truths is None else truths
+    if isinstance(there, list | tuple | np.ndarray) and not isinstance(there, Boxes | Detections):
+        (there,) = as_boxes([there], 1)
     found = Detections(*nothing) if detections is None else detections
     there = Boxes(*_columns(there, ("edges", "classes", "ignored"), f"truths{place}"))
     found = Detections(*_columns(found, ("edges", "classes", "scores"), f"detections{place}"))
