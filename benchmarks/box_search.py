@@ -40,12 +40,12 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 KINDS = {
-    "additive": {"levels": 1, "normalize": False},
-    "additive, 5 cells": {"levels": 2, "normalize": False},
-    "additive, 21 cells": {"levels": 3, "normalize": False},
-    "L2": {"levels": 1, "normalize": True},
-    "L2, 5 cells": {"levels": 2, "normalize": True},
-    "L2, 21 cells": {"levels": 3, "normalize": True},
+    "additive": {"levels": 1, "normalise": None},
+    "additive, 5 cells": {"levels": 2, "normalise": None},
+    "additive, 21 cells": {"levels": 3, "normalise": None},
+    "L2": {"levels": 1, "normalise": "l2"},
+    "L2, 5 cells": {"levels": 2, "normalise": "l2"},
+    "L2, 21 cells": {"levels": 3, "normalise": "l2"},
 }
 COLOURS = ("#1f5fa8", "#3f8f5b", "#7a7a7a", "#c0392b", "#d08a2e", "#7d4fa0")
 
@@ -74,7 +74,8 @@ def trained(kind, maps, boxes, options):
     structure = WordBoxes(
         options.words, **kind, smallest=(options.smallest,) * 2, table=options.table
     )
-    problem = Problem(structure, maps, boxes, C=1.0)
+    labels = [(left, top, right, bottom) for top, left, bottom, right in boxes]
+    problem = Problem(structure, maps, labels, C=1.0)
     solver = PassiveAggressive()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConverged)
@@ -88,8 +89,8 @@ def searched(structure, w, maps, truths, most):
     w = w.reshape(-1, structure.n_words)
     for words, truth in zip(maps, truths, strict=True):
         image = WordImage.of(
-            words, structure.n_words, structure.levels, structure.normalize, structure.smallest,
-            table=structure.table,
+            words, structure.n_words, structure.levels, structure.norm is not None,
+            structure.smallest, table=structure.table,
         )  # fmt: skip
         goal = {"truth": truth, "loss_weight": 0.0 if truth is None else 1.0}
         best_boxes(image, w, most=1, **goal)  # compiles, the first time

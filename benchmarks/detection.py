@@ -163,16 +163,10 @@ def _curves(results: dict[str, Measured], truths: list[Boxes]) -> Any:
 
 def _templates(model: BoxSVM) -> Any:
     """The weights of the cells of each template, borders included."""
-    shapes = model.templates_[:, :2] + 2 * model.border
-    n_cells = shapes.prod(axis=1)
-    n_channels = len(model.coef_) // int(n_cells.sum())
-    figure, panels = plt.subplots(
-        len(shapes), 1, figsize=(8.0, 2.7 * len(shapes)), squeeze=False, layout="constrained"
-    )
-    first = 0
-    for ax, shape, own in zip(panels[:, 0], shapes, n_cells * n_channels):
-        plot_template(model.coef_[first : first + own].reshape(*shape, n_channels), ax)
-        first += own
+    n = len(model.templates_)
+    figure, panels = plt.subplots(n, 1, figsize=(8.0, 2.7 * n), squeeze=False, layout="constrained")
+    for number, ax in enumerate(panels[:, 0]):
+        plot_template(model.template(number), ax)
     return figure
 
 

@@ -119,11 +119,12 @@ def task_of(folder: Path, name: str) -> Task:
     photographs = Photographs(data.images, model.longest)
     truths = model._truths(photographs, data.boxes)
     frame = model._frame(truths, model._classes(truths))
-    photographs.pyramid(0, model._extractor(frame))  # compiles
+    photographs.pyramid(0, frame.extractor())  # compiles
     pyramids, seconds = cpu_time(lambda: list(model._features(photographs, frame)))
-    problem = model._problem(frame, pyramids, truths, np.ones(len(truths)), DualCoordinate())
+    structure = model._structure(frame)
+    problem = model._problem(structure, frame, pyramids, truths, np.ones(len(truths)))
     tested = Photographs(data.test_images, model.longest)
-    extractor = model._extractor(frame)
+    extractor = frame.extractor()
     unseen = [tested.pyramid(i, extractor) for i in range(len(tested))]
     boxes = model._truths(tested, data.test_boxes)
     for key, value in (frame.facts() | {"refinement_": np.zeros((4, 1))}).items():

@@ -122,6 +122,7 @@ def detector(images: list[np.ndarray]) -> BoxSVM:
     model.templates_ = np.tile([SIDE, SIDE, 0], (N_TEMPLATES, 1))
     model.scales_ = SCALES
     model.refinement_ = np.zeros((4, 1))
+    model.extraction_ = np.array([model.cell, 4, model.border, model.colour, model.longest])
     found = windows_of(model, images)
     rng = np.random.default_rng(0)
     model.coef_ = 0.01 * rng.normal(size=found[0].n_features)

@@ -196,6 +196,13 @@ def test_splits_of_yolo(folder):
     assert_is(data, folder / "images" / "train", with_ignored=False)
 
 
+@pytest.mark.parametrize("given_format", ["yolo", None])
+def test_yolo_above_its_labels(given_format, folder):
+    labels = write_yolo(folder)
+    (labels / "classes.txt").rename(folder / "classes.txt")
+    assert_is(read_boxes(folder, given_format), folder / "images", with_ignored=False)
+
+
 def test_names_of_yolo(folder):
     labels = write_yolo(folder)
     (labels / "classes.txt").rename(folder / "obj.names")
@@ -229,9 +236,21 @@ def test_encodings(kind, encoding, folder):
 
 
 def test_names_of_other_systems(folder):
-    for name in ("train\\a.ppm", "train/a.ppm"):
+    for name in ("C:\\pictures\\a.ppm", "/home/somebody/a.ppm", "images\\a.ppm", "./a.ppm"):
         (folder / "boxes.json").write_text(json.dumps([{"file": name, "boxes": []}]))
         assert read_boxes(folder).images == [folder / "images" / "a.ppm"]
+
+
+def test_images_that_are_not_in_their_folder_are_counted(folder):
+    content = coco()
+    content["images"][0]["file_name"] = "val/a.ppm"
+    (folder / "instances.json").write_text(json.dumps(content))
+    with pytest.warns(UserWarning, match=r"bare names: 1; the first is val/a\.ppm, taken from"):
+        found = read_boxes(folder)
+    assert found.images[0] == folder / "images" / "a.ppm"
+    (folder / "images" / "val").mkdir()
+    write_image(folder / "images" / "val" / "a.ppm", *SIZES["a"])
+    assert read_boxes(folder).images[0] == folder / "images" / "val" / "a.ppm"
 
 
 def test_voc_images_are_found_by_the_name_of_the_annotation(folder):
@@ -348,7 +367,20 @@ def test_images_that_cameras_turned(folder):
     with pytest.raises(InvalidData, match="turned by its EXIF orientation"):
         read_boxes(path)
     path.write_text(json.dumps([item | {"width": 0, "height": 0}]))
-    assert len(read_boxes(path)) == 1
+    with pytest.warns(UserWarning, match=r"no size tells .*: 1; the first is .*turned\.png"):
+        assert len(read_boxes(path)) == 1
+    path.write_text(json.dumps([{"file": "turned.png", "boxes": []}]))
+    assert len(read_boxes(path)) == 1  # without boxes there is nothing to be wrong
+    exif[0x0112] = 3
+    image.new("RGB", (20, 40)).save(folder / "images" / "turned.png", exif=exif)
+    upside_down = item | {"width": 20, "height": 40, "boxes": [["cat", 3, 2, 9, 12]]}
+    path.write_text(json.dumps([upside_down]))
+    with pytest.warns(UserWarning, match="turned by their EXIF orientation"):
+        read_boxes(path)
+    (folder / "labels").mkdir()
+    (folder / "labels" / "turned.txt").write_text("0 0.5 0.5 0.2 0.2")
+    with pytest.warns(UserWarning, match="turned by their EXIF orientation"):
+        read_boxes(folder / "labels", names=["cat"])
 
 
 def test_missing_images(kind, folder):

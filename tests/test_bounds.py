@@ -223,6 +223,8 @@ def test_hopeless_scales_end_as_stalled_with_a_warning():
 def test_gap_includes_rounding():
     proof = taut.Certificate(2.0, 1.0, 1.0, True, taut.Status.CONVERGED, "", 1, 1, 0.0, None)
     assert relative(2.0, 1.0, 0.5) == 0.75
+    assert relative(2.0, 0.0, 0.5) == 1.0  # no optimum is below 0
+    assert relative(2.0, -1.0, 0.5) == 1.5
     assert (proof.gap, proof.relative_gap) == (1.0, 0.5)
 
 

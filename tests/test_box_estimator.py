@@ -13,7 +13,8 @@ from taut import BoxSVM, LatentBoxSVM
 from taut.errors import InvalidData, NotConverged
 from taut.metrics import localisation_accuracy
 from taut.solvers import FunctionalDescent, OnlineCache
-from taut.vision import Boxes, HogPyramid, as_boxes
+from taut.vision import Boxes, HogPyramid, MapShards, as_boxes
+from taut.vision.photographs import Photographs
 
 SETTINGS = {"cells": 16, "aspects": 2, "C": 0.1, "tol": 0.05, "random_state": 0}
 
@@ -83,6 +84,31 @@ def test_saved_and_loaded_it_finds_the_same(model, tmp_path):
     assert again.score(images, boxes) == model.score(images, boxes)
 
 
+def test_parameters_that_change_after_a_fit_do_not_change_what_is_found(model, tmp_path):
+    images, _boxes = made(3, seed=3)
+    others = {"cell": 6, "cells": 40, "border": 0, "colour": False, "longest": 50}
+    changed = model._copy(**others)
+    changed.save(tmp_path / "changed.taut")
+    wanted = model.detect(images)
+    assert sum(len(found.scores) for found in wanted)
+    for own in (changed, taut.load(tmp_path / "changed.taut")):
+        for found, known in zip(own.detect(images), wanted, strict=True):
+            assert_array_equal(found.edges, known.edges)
+            assert_array_equal(found.scores, known.scores)
+    assert own.cell == 6
+
+
+def test_templates_are_the_weights_of_their_cells(model):
+    shapes = model.templates_[:, :2] + 2
+    own = [model.template(k) for k in range(len(shapes))]
+    assert [each.shape for each in own] == [(*shape, 37) for shape in shapes.tolist()]
+    cells = np.concatenate([each.ravel() for each in own])
+    assert_array_equal(cells, model.coef_[: len(cells)])
+    assert len(model.coef_) == len(cells) + len(shapes) + 36
+    with pytest.raises(InvalidData, match=f"number = {len(shapes)}"):
+        model.template(len(shapes))
+
+
 def test_two_threads_find_the_same(model):
     images, _boxes = made(5, seed=4)
     with_two = model._copy(n_jobs=2)
@@ -99,12 +125,15 @@ def test_larger_images_are_shrunk_and_boxes_are_theirs(model):
     assert boxes[1]
 
 
-def test_classes_have_templates_of_their_own():
+def test_classes_have_templates_of_their_own(monkeypatch):
     images, boxes = made(16, seed=6, names=("card", "post"))
     model = BoxSVM(**SETTINGS).fit(images, boxes)
     assert_array_equal(model.classes_, ["card", "post"])
     assert set(model.templates_[:, 2]) == {0, 1}
     assert model.score(*made(8, seed=7, names=("card", "post"))) > 0.9
+    monkeypatch.setattr("taut.estimators.boxes._CANDIDATES", 2)
+    (found,) = model.detect(images[1:2], threshold=-math.inf)
+    assert set(found.classes) == {"card", "post"}  # each has candidates of its own
 
 
 def test_weights_of_zero_leave_images_out():
@@ -116,6 +145,7 @@ def test_weights_of_zero_leave_images_out():
     if np.array_equal(with_zeros.scales_, twice.scales_):  # which depend on all boxes
         assert_allclose(with_zeros.certificate_.primal, twice.certificate_.primal, rtol=2e-3)
     assert with_zeros.certificate_.relative_gap <= 1e-3
+    assert with_zeros.certificate_.rounding <= 1e-9 * with_zeros.certificate_.primal
 
 
 def test_ignored_boxes_do_not_count():
@@ -145,12 +175,35 @@ def test_features_on_disk_train_the_same_model(tmp_path):
         parts.fit(images, boxes, sample_weight=np.full(8, 2.0))
 
 
+def test_refinement_reads_images_once_and_not_all(tmp_path, monkeypatch):
+    images, boxes = made(6, seed=10)
+    read, asked = MapShards.__getitem__, []
+
+    def counted(shards, number):
+        asked.append(number)
+        return read(shards, number)
+
+    monkeypatch.setattr(MapShards, "__getitem__", counted)
+    settings = {**SETTINGS, "folder": tmp_path / "maps", "solver": "online_cache"}
+    plain = BoxSVM(**settings, refine=False).fit(images, boxes)
+    assert not asked
+    assert plain.refinement_.shape == (4, 1)
+    BoxSVM(**settings).fit(images, boxes)
+    assert sorted(asked) == [0, 2, 4, 6, 8, 10]  # mirror images are between these
+    asked.clear()
+    monkeypatch.setattr("taut.estimators.boxes._REFINED_BYTES", 1)
+    BoxSVM(**settings).fit(images, boxes)
+    assert len(asked) == 2  # the first one, and one that was too many
+
+
 def test_own_features_need_no_images(model):
     images, boxes = made(8, seed=11)
     extractor = HogPyramid(scales=(1.0, 0.8, 0.6), margin=3)
     pyramids = [extractor.extract(image) for image in images]
     own = BoxSVM(**SETTINGS).fit(pyramids, boxes)
     assert own.score(pyramids, boxes) > 0.9
+    with pytest.raises(InvalidData, match="folder = 'maps' keeps features that are extracted"):
+        BoxSVM(**SETTINGS, folder="maps").fit(pyramids, boxes)
     with pytest.raises(InvalidData, match="give the features that fit saw"):
         model.detect([HogPyramid(colour=False, margin=3).extract(images[0])])
 
@@ -162,6 +215,8 @@ def test_it_learns_part_by_part():
     model.partial_fit(images[6:], boxes[6:])
     assert_array_equal(model.templates_, templates)
     assert model.score(*made(6, seed=13)) > 0.8
+    with pytest.raises(InvalidData, match=r"boxes of \['post'\], and the templates .* \['card'\]"):
+        model.partial_fit(*made(6, names=("card", "post")))
     with pytest.raises(InvalidData, match="templates need boxes of each class"):
         BoxSVM(**SETTINGS).partial_fit(images, boxes, classes=["card", "post"])
 
@@ -184,14 +239,21 @@ def test_probabilities_rise_with_scores(model):
         assert ((chances > 0.0) & (chances < 1.0)).all()
         assert (np.diff(chances) <= 0.0).all()
         assert len(chances) == len(detections.scores)
+        assert_array_equal(own.probabilities(detections), chances)
     with pytest.raises(InvalidData, match="some that are and some that are not"):
         model._copy().fit_probabilities(images[:1], [[("card", 0, 0, 1, 1)]])
 
 
 def test_images_smaller_than_a_window_have_nothing_in_them(model):
-    tiny = np.zeros((12, 12, 3), dtype=np.uint8)
-    (found,) = model.detect([tiny])
-    assert not len(found.scores)
+    shapes = (5, 5), (1, 1), (1, 500), (10, 6400)
+    tiny = [np.zeros((*shape, 3), dtype=np.uint8) for shape in shapes]
+    images, boxes = made(2)
+    *nothing, something = model.detect([*tiny, images[1]], threshold=-math.inf)
+    assert [len(found.scores) for found in nothing] == [0] * 4
+    assert all(found.edges.shape == (0, 4) and found.classes.shape == (0,) for found in nothing)
+    assert len(something.scores)
+    with pytest.raises(InvalidData, match="image 1: the image of 5 x 5 pixels has fewer than 2"):
+        BoxSVM(**SETTINGS).fit([images[1], tiny[0]], [boxes[1], []])
 
 
 @pytest.mark.parametrize(
@@ -219,6 +281,30 @@ def test_bad_input_is_refused_before_work(images, boxes, settings, message):
         BoxSVM(**{**SETTINGS, **settings}).fit(images, boxes)
 
 
+@pytest.mark.parametrize(
+    ("kind", "settings", "message"),
+    [
+        (BoxSVM, {"match": 1.0}, "match = 1.0"),
+        (BoxSVM, {"solver": "nonsense"}, "solver = 'nonsense'"),
+        (BoxSVM, {"C": -1.0}, "C = -1.0"),
+        (BoxSVM, {"tol": -1.0}, "tol = -1.0"),
+        (BoxSVM, {"max_iter": 0}, "max_iter = 0"),
+        (BoxSVM, {"folder": "maps", "solver": "online_cache"}, "sample_weight goes with"),
+        (LatentBoxSVM, {"settled": 0.2}, "settled = 0.2"),
+        (LatentBoxSVM, {"max_rounds": 0}, "max_rounds = 0"),
+    ],
+)
+def test_settings_are_refused_before_features_are_extracted(kind, settings, message, monkeypatch):
+    monkeypatch.setattr(HogPyramid, "extract", lambda *_given: pytest.fail("extracted"))
+    images, boxes = made(3)
+    model = kind(**{**SETTINGS, **settings})
+    with pytest.raises(InvalidData, match=message):
+        model.fit(images, boxes, sample_weight=[1.0, 2.0, 1.0])
+    if kind is BoxSVM and "folder" not in settings:
+        with pytest.raises(InvalidData, match=message):
+            model.partial_fit(images, boxes)
+
+
 def test_the_latent_detector_has_the_settings_of_the_detector():
     known = LatentBoxSVM().get_params()
     assert {name: known[name] for name in BoxSVM().get_params()} == BoxSVM().get_params()
@@ -243,6 +329,31 @@ def test_boxes_end_where_their_image_does():
     first, second = (BoxSVM(**SETTINGS).fit(images, own) for own in (beyond, cut))
     assert_array_equal(first.coef_, second.coef_)
     assert first.score(images, beyond) == first.score(images, cut)
+
+
+def test_boxes_of_a_panorama_end_at_its_lower_edge():
+    photographs = Photographs([np.zeros((255, 6400, 3), dtype=np.uint8)], 640)
+    (given,) = photographs.truths([[(100, 200, 150, 255)]])
+    assert photographs[0].shape == (26, 640, 3)
+    shown = given.edges * photographs.ratios(0)
+    assert_allclose(shown[0], [10.0, 200.0 * 26 / 255, 15.0, 26.0])
+    assert_allclose(photographs.as_given(shown, 0), given.edges)
+    assert (photographs.as_given(shown + 1e-9, 0) <= [6400, 255, 6400, 255]).all()
+
+
+def test_files_that_are_replaced_in_between_are_refused(tmp_path):
+    pytest.importorskip("PIL")
+    path = tmp_path / "a.ppm"
+    path.write_bytes(b"P6 40 20 255 " + bytes(40 * 20 * 3))
+    photographs = Photographs([path], 640)
+    photographs.truths([[(0, 0, 40, 20)]])
+    path.write_bytes(b"P6 20 40 255 " + bytes(40 * 20 * 3))
+    with pytest.raises(InvalidData, match="image 0 has 20 x 40 pixels, and had 40 x 20"):
+        photographs[0]
+    fresh = Photographs([path], 640)
+    assert fresh[0].shape == (40, 20, 3)
+    path.unlink()
+    assert fresh.size(0) == (20, 40)  # of the pixels that were read
 
 
 def test_features_of_another_kind_are_refused():

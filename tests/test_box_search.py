@@ -35,7 +35,7 @@ def halves(first, last, levels):
     return [math.ceil(first + k * (last - first) / n - 0.5) for k in range(n + 1)]
 
 
-def histograms(words, boxes, n_words, levels, normalize):
+def histograms(words, boxes, n_words, levels, normalise):
     """phi of all boxes, one row each: cells of the whole, of its quarters, of sixteenths."""
     words = words.reshape(*words.shape[:2], -1)
     one_hot = (words[..., None] == np.arange(n_words)).sum(axis=2)
@@ -54,7 +54,7 @@ def histograms(words, boxes, n_words, levels, normalize):
                 sums[bottom, right] - sums[top, right] - sums[bottom, left] + sums[top, left]
             )
     phi = np.concatenate(cells, axis=1).astype(float)
-    if normalize:
+    if normalise:
         norms = np.linalg.norm(phi, axis=1)
         phi /= np.where(norms > 0.0, norms, 1.0)[:, None]
     return phi
@@ -79,7 +79,7 @@ NONE = np.full((1, 4), -1)
 class Drawn:
     """An image, weights and a goal, and what each candidate is worth by enumeration."""
 
-    def __init__(self, seed, levels, normalize, none, with_loss, residual, whole, kinds, table):
+    def __init__(self, seed, levels, normalise, none, with_loss, residual, whole, kinds, table):
         rng = np.random.default_rng(seed)
         shape = tuple(rng.integers(1, 6, size=2))
         n_words = int(rng.integers(1, 5))
@@ -90,7 +90,7 @@ class Drawn:
         if rng.random() < 0.3:
             largest = tuple(int(rng.integers(n, 6)) for n in smallest or (1, 1))
         self.image = WordImage.of(
-            words, n_words, levels, normalize, smallest or (1, 1), largest, table
+            words, n_words, levels, normalise, smallest or (1, 1), largest, table
         )
         self.boxes = all_boxes(*shape, smallest or (1, 1), largest or (99, 99))
         size = (N_CELLS[levels], n_words)
@@ -104,7 +104,7 @@ class Drawn:
         if rng.random() < 0.8:
             box = everything[rng.integers(len(everything))]
         self.goal = {"none": none}
-        phi = histograms(words, self.boxes, n_words, levels, normalize)
+        phi = histograms(words, self.boxes, n_words, levels, normalise)
         self.values = phi @ self.weights.ravel()
         nothing = 0.0
         if with_loss:
@@ -117,7 +117,7 @@ class Drawn:
                 self.goal |= {"residual": other, "bounds": bounds}
                 own = np.zeros(phi.shape[1])
                 if box is not None:
-                    own = histograms(words, box[None], n_words, levels, normalize)[0]
+                    own = histograms(words, box[None], n_words, levels, normalise)[0]
                 base = own @ other.ravel()
                 losses = np.clip(losses + phi @ other.ravel() - base, *bounds)
                 loss_of_none = np.clip(loss_of_none - base, *bounds)
@@ -139,7 +139,7 @@ drawn = st.builds(
     Drawn,
     seed=st.integers(0, 2**32 - 1),
     levels=st.sampled_from([1, 2, 3]),
-    normalize=st.booleans(),
+    normalise=st.booleans(),
     none=st.booleans(),
     with_loss=st.booleans(),
     residual=st.booleans(),
@@ -198,7 +198,7 @@ def test_a_search_that_is_cut_short_says_how_far_the_best_may_be(case, most):
 def test_a_queue_that_grows_keeps_its_sets():
     """Without weights that tell boxes apart, many sets wait at the same time."""
     words = np.arange(900).reshape(30, 30)
-    image = WordImage.of(words, 900, normalize=True)
+    image = WordImage.of(words, 900, normalise=True)
     w = np.random.default_rng(0).normal(size=(1, 900))
     found = best_boxes(image, w)
     boxes = all_boxes(30, 30)
@@ -232,7 +232,7 @@ def test_cells_are_those_of_boxes_in_pixels(levels):
 
 
 def test_boxes_without_words_score_nothing():
-    image = WordImage.of([[-1, 0, -1]], 1, levels=2, normalize=True)
+    image = WordImage.of([[-1, 0, -1]], 1, levels=2, normalise=True)
     found = best_boxes(image, -np.ones((5, 1)), count=6, overlap=1.0)
     assert found.values.tolist()[:2] == [0.0, 0.0]
     assert sorted(found.boxes.tolist()[:2]) == [[0, 0, 1, 1], [0, 2, 1, 3]]
@@ -255,7 +255,7 @@ IMAGE = WordImage.of(np.zeros((2, 3), dtype=int), 1)
         ({"levels": 4}, "levels = 4: give 1, 2 or 3"),
         ({"smallest": (0, 1)}, "smallest = "),
         ({"smallest": (3, 3), "largest": (2, 5)}, "no box is as large as the one"),
-        ({"normalize": True, "table": 0}, "table = 0"),
+        ({"normalise": True, "table": 0}, "table = 0"),
     ],
 )
 def test_images_that_are_none_are_refused(arguments, message):

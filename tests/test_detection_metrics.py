@@ -119,9 +119,9 @@ def test_ignored_truths_are_neither_hit_nor_missed():
     twice = [found([20, 0, 30, 10], [20, 0, 30, 9], hit, scores=[0.9, 0.8, 0.1])]
     assert precision_recall(twice, there).scores.tolist() == [0.1]
     assert average_precision(twice, there) == coco_average_precision(twice, there).mean == 1.0
-    # A part of one overlaps it too little, but is in the crowd by COCO's definition.
+    # A part of one overlaps it little, but is in the crowd.
     part = [found([20, 0, 24, 4], hit, scores=[0.9, 0.1])]
-    assert average_precision(part, there) == 0.5
+    assert average_precision(part, there) == 1.0
     assert coco_average_precision(part, there).mean == pytest.approx(1.0)
 
 
@@ -137,6 +137,13 @@ def test_classes_are_measured_apart():
         average_precision(boxes, there, class_name="cow")
 
 
+def share(box, region):
+    """How much of a box lies in a region."""
+    width = max(min(box[2], region[2]) - max(box[0], region[0]), 0.0)
+    height = max(min(box[3], region[3]) - max(box[1], region[1]), 0.0)
+    return width * height / ((box[2] - box[0]) * (box[3] - box[1]))
+
+
 def plain_average_precision(detections, truths, overlap, name, points=None):
     """By the definition, detection by detection."""
     listed, n_truths = [], 0
@@ -148,11 +155,10 @@ def plain_average_precision(detections, truths, overlap, name, points=None):
     for _, i, edges in sorted(listed, key=lambda entry: entry[0]):
         choices, ignored = [], False
         for j, (box, kind, skip) in enumerate(zip(*truths[i])):
-            if kind == name and iou(edges, box) >= overlap:
-                if skip:
-                    ignored = True
-                elif (i, j) not in taken:
-                    choices.append((iou(edges, box), j))
+            if kind == name and skip:
+                ignored |= share(edges, box) >= overlap
+            elif kind == name and iou(edges, box) >= overlap and (i, j) not in taken:
+                choices.append((iou(edges, box), j))
         if choices:
             taken.add((i, max(choices)[1]))
         if choices or not ignored:

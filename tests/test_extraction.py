@@ -188,7 +188,7 @@ def test_damaged_files_are_refused_by_name(images, tmp_path, way):
     names = [file.path for file in found._files]
     names[1].write_bytes(damaged(names[1].read_bytes(), way))
     assert found[0].cells.any()
-    with pytest.raises(InvalidFile, match=names[1].name):
+    with pytest.raises(InvalidFile, match=f"{names[1].name} .* delete it and extract"):
         found[4]
     with pytest.raises(InvalidFile, match=names[1].name):
         list(found)
@@ -199,6 +199,13 @@ def test_damaged_files_are_refused_by_name(images, tmp_path, way):
     index.write_bytes(damaged(index.read_bytes(), way))
     with pytest.raises(InvalidFile, match=r"index\.taut"):
         open_maps(tmp_path)
+
+
+def test_a_cache_that_is_a_file_is_refused(images, tmp_path):
+    (tmp_path / "notes").write_text("")
+    for cache in (tmp_path / "notes", tmp_path / "notes" / "maps"):
+        with pytest.raises(InvalidData, match="is a file or lies in one"):
+            extract(images, SETTINGS, cache)
 
 
 def test_files_that_change_after_they_were_read_are_verified_again(images, tmp_path):

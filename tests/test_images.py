@@ -161,6 +161,14 @@ def test_arrays(pixels, expected):
     assert image.tolist() == [[[v] * 3 for v in expected]]
 
 
+def test_bytes_in_sixteen_bits_are_warned_of():
+    pixels = np.array([[0, 200]], dtype=np.uint16)
+    with pytest.warns(UserWarning, match="none is above 200: if these are bytes"):
+        read_image(pixels)
+    assert read_image(0 * pixels).max() == 0
+    assert read_image(pixels.astype(np.int64)).max() == 200
+
+
 def test_an_image_is_returned_as_it_is(photo):
     assert read_image(photo) is photo
 

@@ -78,6 +78,16 @@ def test_boxes_lie_where_they_are():
     assert texts(beyond) == ["cat"]
 
 
+def test_boxes_are_taken_in_the_forms_that_fit_takes():
+    given = [("cat", 10, 20, 40, 60), ("dog", 0, 0, 5, 5)]
+    wanted = {(10, 20, 40, 60), (0, 0, 5, 5)}
+    assert set(rectangles(plot_boxes(image(), given))) == wanted
+    assert set(rectangles(plot_boxes(image(), np.array([row[1:] for row in given])))) == wanted
+    figure = plot_image_grid([image(), image()], [given, []])
+    assert set(rectangles(figure.axes[0])) == wanted
+    assert not rectangles(figure.axes[1])
+
+
 def test_only_the_best_are_drawn():
     boxes = [[10 * k, 5, 10 * k + 8, 20] for k in range(8)]
     found = detections(*boxes, scores=[0.1, 0.9, 0.3, 0.5, 0.7, 0.2, 0.4, 0.6])
@@ -152,6 +162,8 @@ def test_precision_recall_is_drawn_with_its_area():
     ax = plot_precision_recall({"hog": curve, "none": nothing})
     names = [t.get_text() for t in ax.get_legend().texts]
     assert names == ["hog (average precision 0.25)", "none (average precision 0.00)"]
+    (alone,) = plot_precision_recall(curve).get_legend().texts
+    assert alone.get_text() == "(average precision 0.25)"
     # Below the thick line is the average precision.
     x, y = ax.lines[0].get_data()
     assert np.diff(x) @ y[1:] == pytest.approx(curve.area)
@@ -260,7 +272,7 @@ def test_parts_are_drawn_where_they_are():
     ("call", "words"),
     [
         (lambda: plot_boxes(image(), truths([0, 0, np.nan, 1])), "truths.edges contains NaN"),
-        (lambda: plot_boxes(image(), [1, 2]), "truths is a list without edges, classes, ignored"),
+        (lambda: plot_boxes(image(), [1, 2]), "image 0, box 0 is 1: give a list of boxes"),
         (lambda: plot_boxes(image(), truths([0, 0, 1, 1])._replace(classes=["a", "b"])), "four"),
         (lambda: plot_boxes(image(), top=0), "top = 0: give a whole number"),
         (lambda: plot_boxes("nowhere.png"), "nowhere.png"),

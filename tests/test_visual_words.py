@@ -109,6 +109,23 @@ def test_the_same_seed_gives_the_same_words(rng):
     assert_array_equal(one.centres_, other.centres_)
 
 
+def test_images_may_be_files_folders_and_grey(tmp_path):
+    pytest.importorskip("PIL")
+    rng = np.random.default_rng(0)
+    images = [rng.integers(0, 256, (16, 20, 1), dtype=np.uint8).repeat(3, axis=2) for _ in range(2)]
+    paths = [tmp_path / f"{k}.ppm" for k in range(2)]
+    for path, image in zip(paths, images, strict=True):
+        path.write_bytes(b"P6 20 16 255 " + image.tobytes())
+    known = VisualWords(n_words=3).fit(images)
+    for given in (tmp_path, str(tmp_path), paths, [image[:, :, 0] for image in images]):
+        np.testing.assert_array_equal(VisualWords(n_words=3).fit(given).centres_, known.centres_)
+    for given in (paths[1], images[1][:, :, 0]):
+        found, wanted = known.transform(given).words, known.transform(images[1]).words
+        np.testing.assert_array_equal(found, wanted)
+    with pytest.raises(InvalidData, match="give a list of images"):
+        VisualWords(n_words=3).fit(images[0])
+
+
 def test_more_words_than_descriptors_are_refused():
     flat = np.zeros((20, 20, 3), dtype=np.uint8)
     with pytest.raises(InvalidData, match="1 different descriptors"):

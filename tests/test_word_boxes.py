@@ -10,14 +10,15 @@ from taut.binding import bind
 from taut.errors import InvalidData
 from taut.solvers import FunctionalDescent, MultiSample
 from taut.structures.word_boxes import WordBoxes
+from taut.vision import WordMap
 from test_box_search import NONE, all_boxes, histograms, overlaps
 
 SETTINGS = {
     "additive": {},
     "pyramid": {"levels": 3, "smallest": (2, 2)},
-    "normalized": {"normalize": True, "none": True},
-    "normalized-pyramid": {"levels": 2, "normalize": True, "largest": (3, 4)},
-    "coarse-table": {"levels": 2, "normalize": True, "none": True, "table": 20},
+    "normalised": {"normalise": "l2", "none": True},
+    "normalised-pyramid": {"levels": 2, "normalise": "l2", "largest": (3, 4)},
+    "coarse-table": {"levels": 2, "normalise": "l2", "none": True, "table": 20},
 }
 N_WORDS = 3
 
@@ -32,9 +33,14 @@ def features_of(structure, words, labels):
     boxes = labels[:, 0] >= 0
     phi = np.zeros((len(labels), (4**structure.levels - 1) // 3 * structure.n_words))
     phi[boxes] = histograms(
-        words, labels[boxes], structure.n_words, structure.levels, structure.normalize
+        words, labels[boxes], structure.n_words, structure.levels, structure.norm is not None
     )
     return phi
+
+
+def turned(box):
+    """(left, top, right, bottom), as users have boxes, from the order of searches, and back."""
+    return tuple(box[k] for k in (1, 0, 3, 2))
 
 
 def losses_of(labels, truth):
@@ -42,7 +48,7 @@ def losses_of(labels, truth):
     losses = np.ones(len(labels))
     if truth is None:
         return np.where(boxes, 1.0, 0.0)
-    losses[boxes] = 1.0 - overlaps(labels[boxes], truth)
+    losses[boxes] = 1.0 - overlaps(labels[boxes], turned(truth))
     return losses
 
 
@@ -51,7 +57,7 @@ def blocks_of(structure, X, y):
     psi, losses = [], []
     for words, truth in zip(X, y, strict=True):
         labels = labels_of(structure, words)
-        row = np.array([[-1] * 4 if truth is None else truth])
+        row = np.array([[-1] * 4 if truth is None else turned(truth)])
         psi.append(features_of(structure, words, row) - features_of(structure, words, labels))
         losses.append(losses_of(labels, truth))
     return psi, losses
@@ -68,7 +74,7 @@ def made(name, n=6, kinds=1):
         labels = all_boxes(*words.shape[:2], structure.smallest, structure.largest or (99, 99))
         top, left, bottom, right = labels[rng.integers(len(labels))].tolist()
         inside = words[top:bottom, left:right]
-        y.append((top, left, bottom, right))
+        y.append((left, top, right, bottom))
         if structure.none and i in (1, 4):
             y[-1] = None
         else:
@@ -95,7 +101,7 @@ def test_features_and_losses_are_those_of_enumeration(name):
     for words, found in zip(X, data.predict(w), strict=True):
         labels = labels_of(structure, words)
         scores = features_of(structure, words, labels) @ w
-        own = features_of(structure, words, np.array([found or [-1] * 4])) @ w
+        own = features_of(structure, words, np.array([turned(found) if found else [-1] * 4])) @ w
         assert own[0] == pytest.approx(scores.max(), rel=1e-10)
     lengths = structure.lengths(data.blocks)
     for words, length in zip(X, lengths, strict=True):
@@ -117,7 +123,7 @@ def test_the_optimum_is_that_of_the_quadratic_program(name):
 
 
 def test_a_visit_may_work_on_several_boxes():
-    structure, X, y = made("normalized")
+    structure, X, y = made("normalised")
     optimum, _ = solve_qp(*blocks_of(structure, X, y), np.ones(len(X)))
     result = solve(Problem(structure, X, y, C=1.0), MultiSample(3), tol=1e-3, random_state=0)
     assert result.certificate.dual <= optimum * (1 + 1e-8)
@@ -125,7 +131,7 @@ def test_a_visit_may_work_on_several_boxes():
 
 
 def test_functional_descent_takes_images():
-    structure, X, y = made("normalized-pyramid", n=8)
+    structure, X, y = made("normalised-pyramid", n=8)
     psi, losses = blocks_of(structure, X, y)
     solver = FunctionalDescent(subset=3)
     result = solve(Problem(structure, X, y, C=1.0), solver, max_iter=4, random_state=0)
@@ -150,7 +156,7 @@ def test_taken_images_are_encoded_ones(name):
 
 
 def test_labels_of_files_are_looked_at():
-    structure, X, y = made("normalized-pyramid")
+    structure, X, y = made("normalised-pyramid")
     blocks = structure.encode(X, y)
     n_rows, n_columns = X[0].shape
     rows = [
@@ -165,7 +171,7 @@ def test_labels_of_files_are_looked_at():
     labels = np.array(rows, dtype=np.int32)
     known = structure.valid_labels(blocks, np.zeros(len(rows), dtype=int), labels.ravel())
     assert known.tolist() == [True] + 6 * [False]
-    other, X, y = made("normalized")
+    other, X, y = made("normalised")
     known = other.valid_labels(other.encode(X, y), np.zeros(1, dtype=int), labels[-1])
     assert known.tolist() == [True]
 
@@ -178,12 +184,15 @@ def test_an_estimator_finds_what_stands_out():
         top, left = rng.integers(5), rng.integers(5)
         words[top : top + 3, left : left + 4] = rng.integers(2, 4, size=(3, 4))
         X.append(words)
-        y.append((int(top), int(left), int(top) + 3, int(left) + 4))
+        y.append((int(left), int(top), int(left) + 4, int(top) + 3))
     model = StructuredSVM(WordBoxes(4), C=10.0, random_state=0).fit(X[:8], y[:8])
     assert model.predict(X[8:]) == y[8:]
+    maps = [WordMap(words, np.arange(9.0), np.arange(8.0), np.array([9.0, 8.0]), 4) for words in X]
+    assert model.predict(maps[8:]) == y[8:]
 
 
 ONE = [np.zeros((3, 4), dtype=int)]
+X_LINES, Y_LINES, SIZE = np.arange(4.0), np.arange(3.0), np.array([4.0, 3.0])
 
 
 @pytest.mark.parametrize(
@@ -191,7 +200,8 @@ ONE = [np.zeros((3, 4), dtype=int)]
     [
         ({"levels": 0}, ONE, None, "levels = 0"),
         ({"n_words": 1.5}, ONE, None, "n_words = 1.5"),
-        ({"normalize": "l2"}, ONE, None, "normalize = 'l2'"),
+        ({"normalise": "l1"}, ONE, None, "normalise = 'l1'"),
+        ({}, [WordMap(ONE[0], X_LINES, Y_LINES, SIZE, 9)], None, "vocabulary of 9"),
         ({"overlap": 2.0}, ONE, None, "overlap = 2.0"),
         ({"largest": (0, 1)}, ONE, None, "largest = "),
         ({}, [], None, "X has no images"),
@@ -201,11 +211,11 @@ ONE = [np.zeros((3, 4), dtype=int)]
         ({"smallest": (4, 1)}, ONE, None, r"X\[0\] has 3 x 4 points and no box"),
         ({}, ONE, [(0, 0, 1, 1), None], "y has 2 boxes and X 1 images"),
         ({}, ONE, [None], r"y\[0\] is None: set none=True"),
-        ({}, ONE, [(0, 0, 1)], r"y\[0\] = \(0, 0, 1\): give None, or top"),
+        ({}, ONE, [(0, 0, 1)], r"y\[0\] = \(0, 0, 1\): give None, or left"),
         ({}, ONE, [(0.0, 0.0, 1.0, 1.0)], "as integers"),
-        ({}, ONE, [(0, 0, 4, 1)], r"is no box of X\[0\], which has 3 x 4 points"),
+        ({}, ONE, [(0, 0, 1, 4)], r"is no box of X\[0\], which has 3 x 4 points"),
         ({"none": True}, ONE, [(-1, -1, -1, -1)], "is no box"),
-        ({"smallest": (2, 2)}, ONE, [(0, 0, 1, 2)], r"of a size from \(2, 2\) to any"),
+        ({"smallest": (2, 2)}, ONE, [(0, 0, 2, 1)], r"of a size from \(2, 2\) to any"),
     ],
 )
 def test_data_that_are_none_are_refused(settings, X, y, message):

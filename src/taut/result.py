@@ -180,11 +180,13 @@ class Certificate:
 def relative(primal: float, dual: float, rounding: float = 0.0) -> float:
     """The relative gap of two bounds, which rounding may have moved towards each other.
 
-    Infinite while there is no primal bound.
+    Infinite while there is no primal bound. The optimum is at least 0, so rounding makes no more
+    than 1 of it.
     """
     if math.isinf(primal) or math.isinf(dual):
         return math.inf
-    return (max(primal - dual, 0.0) + rounding) / primal if primal > 0.0 else 0.0
+    gap = max(primal - dual, 0.0)
+    return min(gap + rounding, max(gap, primal)) / primal if primal > 0.0 else 0.0
 
 
 def nothing_proved(primal: float, dual: float) -> str:

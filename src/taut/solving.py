@@ -28,6 +28,16 @@ DEFAULT_SOLVERS: dict[str, type[Solver]] = {
 }
 
 
+def check_ends(tol: float, max_iter: int, time_limit: float | None) -> None:
+    """Refuse what no run could end at."""
+    if not 0.0 <= tol < math.inf:
+        raise InvalidData(f"tol = {tol}: it must be 0 or more, and finite")
+    if max_iter < 1:
+        raise InvalidData(f"max_iter = {max_iter}: it must be at least 1")
+    if time_limit is not None and not time_limit > 0.0:
+        raise InvalidData(f"time_limit = {time_limit}: it must be positive, or None")
+
+
 def solve(
     problem: Problem,
     solver: Solver | None = None,
@@ -87,12 +97,7 @@ def solve(
     >>> result.w.round(3), result.certificate.status.name
     (array([ 0.5, -0.5]), 'CONVERGED')
     """
-    if not 0.0 <= tol < math.inf:
-        raise InvalidData(f"tol = {tol}: it must be 0 or more, and finite")
-    if max_iter < 1:
-        raise InvalidData(f"max_iter = {max_iter}: it must be at least 1")
-    if time_limit is not None and not time_limit > 0.0:
-        raise InvalidData(f"time_limit = {time_limit}: it must be positive, or None")
+    check_ends(tol, max_iter, time_limit)
     if checkpoint is not None and not problem.data.lasting:
         raise InvalidData(
             f"checkpoint = {str(getattr(checkpoint, 'path', checkpoint))!r}: dual variables of "

@@ -216,8 +216,8 @@ class StructuralEstimator(Estimator):
         solver = as_solver(self.solver)
         return solver is None or "rows" in solver.takes
 
-    def _options(self) -> dict[str, Any]:
-        """The parameters of training, checked, as `solve` takes them."""
+    def _check_options(self) -> None:
+        """Refuse parameters of training that are of another kind."""
         for name in ("C", "tol", "max_iter"):
             check_number(name, getattr(self, name))
         if self.time_limit is not None:
@@ -226,11 +226,15 @@ class StructuralEstimator(Estimator):
         solver = as_solver(self.solver)
         if self.warm_start and solver is not None and not solver.starts_hot:
             raise InvalidData(f"warm_start = True: {no_start(solver.name)}")
+
+    def _options(self) -> dict[str, Any]:
+        """The parameters of training, checked, as `solve` takes them."""
+        self._check_options()
         checkpoint = self.checkpoint
         if not isinstance(checkpoint, Checkpoint | None):
             checkpoint = Checkpoint(checkpoint)
         return {
-            "solver": solver,
+            "solver": as_solver(self.solver),
             "tol": self.tol,
             "max_iter": self.max_iter,
             "time_limit": self.time_limit,

@@ -18,31 +18,38 @@ from taut.checks import as_share, check_flag, check_number
 from taut.data.source import Source
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
-from taut.estimators.base import estimator
+from taut.estimators.base import as_solver, estimator
 from taut.estimators.forms import LINEAR, form_of
 from taut.estimators.online import OnlineEstimator, Plan
-from taut.inference.box_refinement import fit_refinement, no_refinement, refined
+from taut.inference.box_refinement import NO_REFINEMENT, fit_refinement, refined
 from taut.metrics import mean_average_precision, suppress
 from taut.metrics.matching import check as matched
-from taut.problem import Problem
-from taut.solvers import DualCoordinate
-from taut.spaces.windows import WindowFeatures
+from taut.problem import Problem, check_factor
+from taut.solvers import DualCoordinate, Solver
+from taut.solving import check_ends
+from taut.spaces.windows import SHARED_OF_CLASS, WindowFeatures
 from taut.streamed import StreamedProblem
-from taut.structures import Boxes as BoxStructure
-from taut.vision.boxes import Boxes, Detections
-from taut.vision.hog import HogPyramid
+from taut.structures import Boxes
+from taut.vision.boxes import Boxes as Truth
+from taut.vision.boxes import Detections
 from taut.vision.maps import MapShards
 from taut.vision.photographs import Photographs
-from taut.vision.templates import Frame, Templates, scales_of, shown_boxes, templates_of
+from taut.vision.pyramid import Pyramid
+from taut.vision.templates import Frame, scales_of, shown_boxes, templates_of
 
-_CANDIDATES = 2000  # windows that suppression looks at
+_CANDIDATES = 2000  # windows of each class that suppression looks at
 _OUTSIDE = 0.3  # of a template's side, which may lie outside the image
 _REFINED = 400  # images that boxes are refined by
+_REFINED_BYTES = 1 << 28  # of their cells
 _HIT = 0.5  # overlap with an object from which a detection is right, to `fit_probabilities`
 
 
 def check_settings(model: Any, flags: Sequence[str]) -> None:
-    """Refuse what detectors have in common: settings of templates and pyramids, and flags."""
+    """Refuse what detectors have in common: settings of training and of pyramids, and flags."""
+    model._check_options()
+    as_solver(model.solver)
+    check_factor(model.C)
+    check_ends(model.tol, model.max_iter, model.time_limit)
     if form_of(model.kernel) is not LINEAR:
         raise InvalidData(
             f"kernel = {model.kernel!r}: templates are weights of cells; leave the kernel out, "
@@ -106,12 +113,13 @@ class BoxSVM(OnlineEstimator):
     mirror : bool, default=True
         Whether to learn from the mirrored images as well.
     refine : bool, default=True
-        Whether boxes are moved to where a regression on their features says that objects end.
+        Whether boxes are moved to where a regression on their features says that objects end. It
+        learns from at most 400 images, drawn at random, of at most 256 MB of features together.
     longest : int, default=640
         Larger images are shrunk to this longest side; boxes are of the images as they are.
     folder : path-like, optional
         Where features are kept, and found again by the next fit. Training then reads them part by
-        part where the solver works so, such as "online_cache".
+        part where the solver works so, such as "online_cache". It may be deleted between fits.
 
     Attributes
     ----------
@@ -122,9 +130,12 @@ class BoxSVM(OnlineEstimator):
         Rows and columns of cells, without the border, and the number of the class.
     scales_ : ndarray
         Factors by which images are resized.
+    extraction_ : ndarray of shape (5,)
+        How images are looked at, whatever parameters say after the fit: the side of a cell, cells
+        of margin and of border, whether colours count (1 or 0), and `longest`.
     refinement_ : ndarray
         Coefficients of the regression on what lies under each template; zero where it did not help
-        in held-out images.
+        in held-out images, and of shape (4, 1) where there is none.
     probability_ : ndarray of shape (2,)
         What `fit_probabilities` has found.
     {fitted}
@@ -187,27 +198,40 @@ class BoxSVM(OnlineEstimator):
         photographs = Photographs(images, self.longest)
         truths = self._truths(photographs, boxes)
         weight = check_sample_weight(sample_weight, len(truths), unit="image")
+        if (weight != 1.0).any() and self._reads_parts():
+            raise InvalidData(
+                "sample_weight goes with features in memory: leave it out, or leave out folder"
+            )
         frame = self._frame(truths, self._classes(truths))
+        structure = self._structure(frame)
         pyramids = self._features(photographs, frame)
-        w, fitted = self._solved(frame, pyramids, truths, weight)
+        w, fitted = self._solved(structure, frame, pyramids, truths, weight)
         refinement = self._refinement(frame, pyramids, truths, w)
         facts = frame.facts() | {"refinement_": refinement}
         return self._keep(fitted | facts | self._attributes(w, None))
 
     def _options(self) -> dict[str, Any]:
-        options = super()._options()
+        return super()._options() | {"solver": self._chosen_solver()}
+
+    def _chosen_solver(self) -> Solver:
         # Planes that are known cost microseconds, and a search for a new one milliseconds.
-        options["solver"] = options["solver"] or DualCoordinate(cached_passes=3)
-        return options
+        return as_solver(self.solver) or DualCoordinate(cached_passes=3)
+
+    def _reads_parts(self) -> bool:
+        """Whether features are read from the folder part by part while the model trains."""
+        return self.folder is not None and "chunks" in self._chosen_solver().takes
 
     def _solved(
-        self, frame: Frame, pyramids: Any, truths: Sequence[Boxes], weight: np.ndarray
+        self,
+        structure: Any,
+        frame: Frame,
+        pyramids: Any,
+        truths: Sequence[Truth],
+        weight: np.ndarray,
     ) -> tuple[np.ndarray, dict[str, Any]]:
         """W and what is known about it."""
-        options = self._options()
-        return self._solve(
-            self._problem(frame, pyramids, truths, weight, options["solver"]), options
-        )
+        problem = self._problem(structure, frame, pyramids, truths, weight)
+        return self._solve(problem, self._options())
 
     def partial_fit(
         self, images: Any, boxes: Any = None, classes: Any = None, sample_weight: Any = None
@@ -215,7 +239,8 @@ class BoxSVM(OnlineEstimator):
         """Go on learning with more images, which need not be kept.
 
         Templates and scales are those of the boxes of the first call, which has boxes of all
-        classes. Boxes are not refined. See `OnlineEstimator.partial_fit` for what else holds.
+        classes; boxes of others are refused later. Boxes are not refined. See
+        `OnlineEstimator.partial_fit` for what else holds.
 
         Parameters
         ----------
@@ -225,13 +250,23 @@ class BoxSVM(OnlineEstimator):
             All classes, at the first call; by default those of its boxes.
         """
         self._check()
-        photographs = Photographs(images, self.longest)
+        self._fed_solver()
+        known = getattr(self, "_begun", None) if hasattr(self, "_online") else None
+        photographs = Photographs(images, self.longest if known is None else known.longest)
         truths = self._truths(photographs, boxes)
         weight = check_sample_weight(sample_weight, len(truths), unit="image")
-        if not hasattr(self, "_online"):
+        if known is None:
             names = self._classes(truths) if classes is None else np.unique(classes)
-            self._begun = self._frame(truths, names)
-        frame = self._begun
+            known = self._begun = self._frame(truths, names)
+        frame = known
+        unknown = np.setdiff1d(_names_in(truths), frame.classes)
+        if len(unknown):
+            raise InvalidData(
+                f"there are boxes of {unknown.tolist()}, and the templates are those of "
+                f"{frame.classes.tolist()}: mark such boxes as ignored, leave them out, or begin "
+                "with a first call that has boxes of all classes"
+            )
+        self._structure(frame)  # refuses what it cannot be
         pyramids = list(self._features(photographs, frame))
         copies = len(pyramids) // len(truths)
         return super().partial_fit(
@@ -240,24 +275,20 @@ class BoxSVM(OnlineEstimator):
 
     def _plan(self, source: Source) -> Plan:
         frame = self._begun
-        facts = frame.facts() | {"refinement_": np.zeros((4, 1))}
+        facts = frame.facts() | {"refinement_": NO_REFINEMENT}
         return Plan(self._structure(frame), lambda chunk: chunk, None, facts)
 
     def _problem(
         self,
+        structure: Boxes,
         frame: Frame,
         pyramids: Any,
-        truths: Sequence[Boxes],
+        truths: Sequence[Truth],
         weight: np.ndarray,
-        solver: Any,
     ) -> Problem:
         """The problem in memory, or of features that are read part by part."""
-        structure, jobs = self._structure(frame), self._threads()
-        if isinstance(pyramids, MapShards) and "chunks" in solver.takes:
-            if (weight != 1.0).any():
-                raise InvalidData(
-                    "sample_weight goes with features in memory: leave it out, or leave out folder"
-                )
+        jobs = self._threads()
+        if isinstance(pyramids, MapShards) and self._reads_parts():
             source = pyramids.with_targets([frame.numbered(truth) for truth in truths])
             return StreamedProblem(structure, source, self.C, jobs, self._regularizer(None))
         pyramids = list(pyramids)
@@ -268,29 +299,28 @@ class BoxSVM(OnlineEstimator):
         )  # fmt: skip
 
     def _check(self) -> None:
-        """Refuse parameters before any work is done."""
+        """Refuse parameters before any work is done; the structure's follow when it is made."""
         check_settings(self, ("mirror", "refine", "colour"))
         as_share("suppression", self.suppression)
 
-    def _truths(self, photographs: Photographs, boxes: Any) -> list[Boxes]:
+    def _truths(self, photographs: Photographs, boxes: Any) -> list[Truth]:
         """Boxes in the coordinates of the images that features are extracted from."""
         self._need(boxes)
         return [
-            truth._replace(edges=truth.edges * photographs.factor(i))
+            truth._replace(edges=truth.edges * photographs.ratios(i))
             for i, truth in enumerate(photographs.truths(boxes))
         ]
 
     @staticmethod
-    def _classes(truths: Sequence[Boxes]) -> np.ndarray:
-        names = [truth.classes[~truth.ignored] for truth in truths]
-        names = [own for own in names if len(own)]
-        if not names:
+    def _classes(truths: Sequence[Truth]) -> np.ndarray:
+        names = _names_in(truths)
+        if not len(names):
             raise InvalidData(
                 "no image has a box that is not ignored: give boxes of what is to be found"
             )
-        return np.unique(np.concatenate(names))
+        return names
 
-    def _frame(self, truths: Sequence[Boxes], classes: np.ndarray) -> Frame:
+    def _frame(self, truths: Sequence[Truth], classes: np.ndarray) -> Frame:
         """The templates and scales that the boxes ask for."""
         known = [~truth.ignored for truth in truths]
         edges = np.concatenate([t.edges[own] for t, own in zip(truths, known, strict=True)])
@@ -305,35 +335,37 @@ class BoxSVM(OnlineEstimator):
         numbers = np.searchsorted(classes, names)
         templates = templates_of(edges, numbers, self.aspects, self.cells, self.border)
         scales = scales_of(edges, self.cells, self.cell, self.scale_step)
-        return Frame(classes, templates, scales)
-
-    def _extractor(self, frame: Frame) -> HogPyramid:
         margin = margin_of(self.cells, self.border)
-        return HogPyramid(
-            cell=self.cell, scales=frame.scales, margin=margin, colour=self.colour, fewest=2
-        )
+        colour, longest = bool(self.colour), int(self.longest)
+        return Frame(classes, templates, scales, int(self.cell), margin, colour, longest)
 
     def _features(self, photographs: Photographs, frame: Frame) -> Any:
         return photographs.features(
-            self._extractor(frame), self.folder, self.mirror, self._threads(), self.verbose
+            frame.extractor(), self.folder, self.mirror, self._threads(), self.verbose
         )
 
-    def _structure(self, frame: Frame) -> BoxStructure:
-        return BoxStructure(frame.templates, match=self.match)
+    def _structure(self, frame: Frame) -> Boxes:
+        return Boxes(frame.templates, match=self.match)
 
     def _refinement(
-        self, frame: Frame, pyramids: Any, truths: Sequence[Boxes], w: np.ndarray
+        self, frame: Frame, pyramids: Any, truths: Sequence[Truth], w: np.ndarray
     ) -> np.ndarray:
-        """What boxes are refined by, learned from some of the images if they are very many."""
-        copies = len(pyramids) // len(truths)
-        step = -(-len(truths) // _REFINED)
-        numbers = np.arange(len(truths) * copies).reshape(len(truths), copies)[::step]
-        some = [pyramids[k] for k in numbers.ravel().tolist()]
-        features = WindowFeatures(some, frame.templates)
+        """What boxes are refined by, learned from images of a bounded size."""
         if not self.refine:
-            return no_refinement(features)
-        shown = shown_boxes(frame, some, truths[::step])
-        return fit_refinement(features, shown, features.pad(w.astype(np.float32)))
+            return NO_REFINEMENT
+        copies, size = len(pyramids) // len(truths), 0
+        some: dict[int, Pyramid] = {}
+        for i in np.random.default_rng(0).permutation(len(truths))[:_REFINED].tolist():
+            pyramid = pyramids[i * copies]
+            size += pyramid.cells.nbytes
+            if some and size > _REFINED_BYTES:
+                break
+            some[i] = pyramid
+        chosen = sorted(some)
+        shown = [p for i in chosen for p in (some[i], some[i].mirror_image())[:copies]]
+        features = WindowFeatures(shown, frame.templates)
+        boxes = shown_boxes(frame, shown, [truths[i] for i in chosen])
+        return fit_refinement(features, boxes, features.pad(w.astype(np.float32)))
 
     def _attributes(self, w: np.ndarray, coef_shape: Any) -> dict[str, np.ndarray]:
         return {"coef_": w}
@@ -362,7 +394,8 @@ class BoxSVM(OnlineEstimator):
             Most boxes of an image.
         threshold : float, default=0.0
             The lowest score. In training objects are asked to score above it, and false alarms
-            below it. ``-math.inf`` leaves out nothing.
+            below it. ``-math.inf`` leaves out nothing by its score: what is found are then the best
+            2000 windows of each class, those that overlap better ones left out, `top` in all.
         suppression : float, optional
             In place of that of the model.
 
@@ -374,10 +407,9 @@ class BoxSVM(OnlineEstimator):
         check_is_fitted(self)
         limit = as_share("suppression", self.suppression if suppression is None else suppression)
         check_number("threshold", threshold)
-        photographs = Photographs(images, self.longest)
-        rows, columns, numbers = self.templates_.T
-        templates = Templates(rows, columns, numbers, self.border)
-        extractor = self._extractor(Frame(self.classes_, templates, self.scales_))
+        frame = Frame.of_facts(self.classes_, self.templates_, self.scales_, self.extraction_)
+        photographs = Photographs(images, frame.longest)
+        templates, extractor = frame.templates, frame.extractor()
         w = None
 
         def find(numbers: range) -> list[Detections]:
@@ -386,6 +418,9 @@ class BoxSVM(OnlineEstimator):
             answers = []
             for i in numbers:
                 pyramid = photographs.pyramid(i, extractor)
+                if pyramid is None:
+                    answers.append(Detections(np.empty((0, 4)), self.classes_[:0], np.empty(0)))
+                    continue
                 features = WindowFeatures([pyramid], templates)
                 if features.n_features != len(self.coef_):
                     raise InvalidData(
@@ -399,7 +434,7 @@ class BoxSVM(OnlineEstimator):
                 found = self._found(features, w, room, top, threshold, limit)
                 answers.append(
                     Detections(
-                        found.edges / photographs.factor(i), self.classes_[found.classes],
+                        photographs.as_given(found.edges, i), self.classes_[found.classes],
                         found.scores,
                     )
                 )  # fmt: skip
@@ -422,23 +457,46 @@ class BoxSVM(OnlineEstimator):
         suppression: float,
     ) -> Found:
         """The best windows of the only image, those that overlap better ones left out."""
-        scores = features.scores(0, w, room)
-        best = np.flatnonzero(scores >= threshold)
-        if len(best) > _CANDIDATES:
-            best = best[np.argpartition(-scores[best], _CANDIDATES)[:_CANDIDATES]]
-        classes = features.templates.classes[features.templates_at(0)[best]]
-        edges, values = features.edges(0)[best], scores[best].astype(np.float64)
-        kept = np.concatenate(
-            [
-                np.flatnonzero(own)[suppress(edges[own], values[own], suppression, top)]
-                for own in (classes == number for number in range(len(self.classes_)))
-            ]
-        )
-        kept = kept[np.argsort(-values[kept], kind="stable")[:top]]
-        edges = edges[kept]
-        if len(kept) and self.refinement_.any():
-            edges = refined(features, 0, best[kept], self.refinement_)
-        return Found(edges, classes[kept], values[kept])
+        scores, every = features.scores(0, w, room), features.edges(0)
+        classes = features.templates.classes[features.templates_at(0)]
+        kept = []
+        for number in range(len(self.classes_)):
+            best = np.flatnonzero((scores >= threshold) & (classes == number))
+            if len(best) > _CANDIDATES:
+                best = best[np.argpartition(-scores[best], _CANDIDATES)[:_CANDIDATES]]
+            kept.append(best[suppress(every[best], scores[best], suppression, top)])
+        windows = np.concatenate(kept)
+        windows = windows[np.argsort(-scores[windows], kind="stable")[:top]]
+        edges = every[windows]
+        if len(windows) and self.refinement_.any():
+            edges = refined(features, 0, windows, self.refinement_)
+        return Found(edges, classes[windows], scores[windows].astype(np.float64))
+
+    def template(self, number: int) -> np.ndarray:
+        """The weights of the cells of a template, as `taut.vision.plot_template` takes them.
+
+        Parameters
+        ----------
+        number : int
+            A row of `templates_`.
+
+        Returns
+        -------
+        ndarray of shape (rows, columns, n_channels)
+            With the border.
+        """
+        check_is_fitted(self)
+        n = len(self.templates_)
+        if not 0 <= number < n:
+            raise InvalidData(f"number = {number!r}: give one of the {n} templates, from 0 on")
+        frame = Frame.of_facts(self.classes_, self.templates_, self.scales_, self.extraction_)
+        border = frame.templates.border
+        shapes = self.templates_[:, :2].astype(np.int64) + 2 * border
+        ends = np.concatenate([[0], shapes.prod(axis=1).cumsum()])
+        n_shared = SHARED_OF_CLASS * frame.templates.n_classes
+        n_channels = (len(self.coef_) - n - n_shared) // int(ends[-1])
+        own = slice(ends[number] * n_channels, ends[number + 1] * n_channels)
+        return self.coef_[own].reshape(*shapes[number], n_channels).copy()
 
     def localise(self, images: Any) -> list[Detections]:
         """The best box of each image, whatever its score."""
@@ -472,8 +530,28 @@ class BoxSVM(OnlineEstimator):
         self.probability_ = np.array([model.coef_[0, 0], model.intercept_[0]])
         return self
 
-    def probabilities(self, detections: Sequence[Detections]) -> list[np.ndarray]:
-        """How likely each detection is right, after `fit_probabilities`."""
+    def probabilities(self, detections: Any) -> Any:
+        """How likely each detection is right, after `fit_probabilities`.
+
+        Parameters
+        ----------
+        detections : list of Detections, or Detections
+            What `detect` found, or an item of that.
+
+        Returns
+        -------
+        list of ndarray, or ndarray
+            One for each image; an array alone for one image.
+        """
         check_is_fitted(self, "probability_")
         slope, offset = self.probability_
+        if isinstance(detections, Detections):
+            return expit(slope * detections.scores + offset)
         return [expit(slope * found.scores + offset) for found in detections]
+
+
+def _names_in(truths: Sequence[Truth]) -> np.ndarray:
+    """The classes of the boxes that are not ignored."""
+    names = [truth.classes[~truth.ignored] for truth in truths]
+    names = [own for own in names if len(own)]
+    return np.unique(np.concatenate(names)) if names else np.empty(0, dtype=str)

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from taut.checks import check_number
 from taut.estimators.alternating import Alternating
 from taut.estimators.base import estimator
 from taut.estimators.boxes import BoxSVM
-from taut.latent.alternation import LatentProblem
+from taut.latent.alternation import LatentProblem, check_rounds
 from taut.structures import LatentBoxes
-from taut.vision.boxes import Boxes
+from taut.vision.boxes import Boxes as Truth
 from taut.vision.templates import Frame, shown_boxes
 
 
@@ -41,7 +42,7 @@ class LatentBoxSVM(Alternating, BoxSVM):
 
     Attributes
     ----------
-    coef_, classes_, templates_, scales_, refinement_
+    coef_, classes_, templates_, scales_, extraction_, refinement_
         As of `BoxSVM`.
     rounds_ : Rounds
         The objective and bounds of each round.
@@ -68,10 +69,26 @@ class LatentBoxSVM(Alternating, BoxSVM):
     tol: float = BoxSVM.tol
     settled: float = 0.7
 
+    def _check(self) -> None:
+        super()._check()
+        for name in ("max_rounds", "round_tol", "settled"):
+            check_number(name, getattr(self, name))
+        check_rounds(self.max_rounds, self.round_tol)
+
+    def _structure(self, frame: Frame) -> LatentBoxes:
+        return LatentBoxes(frame.templates, self.match, self.settled)
+
+    def _reads_parts(self) -> bool:
+        return False
+
     def _solved(
-        self, frame: Frame, pyramids: Any, truths: Sequence[Boxes], weight: np.ndarray
+        self,
+        structure: Any,
+        frame: Frame,
+        pyramids: Any,
+        truths: Sequence[Truth],
+        weight: np.ndarray,
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        structure = LatentBoxes(frame.templates, self.match, self.settled)
         pyramids = list(pyramids)
         pairs = list(zip(pyramids, shown_boxes(frame, pyramids, truths), strict=True))
         copies = len(pyramids) // len(truths)

@@ -120,7 +120,7 @@ class LatentPartSVM(Alternating, PartDetector):
         frame, box = self._parts(first)
         pyramids = self._features(photographs, frame, False)
         poses = [
-            self._pose(own if own is None else own * photographs.factor(i), frame, box)
+            self._pose(own if own is None else own * photographs.ratios(i), frame, box)
             for i, own in enumerate(edges)
         ]
         structure = self._structure(frame, LatentParts)

@@ -20,7 +20,7 @@ from taut.data.source import Source
 from taut.errors import InvalidData
 from taut.estimators.base import StructuralEstimator, as_solver, estimator
 from taut.estimators.forms import linear_only
-from taut.solvers import SOLVERS, OnlineCache
+from taut.solvers import SOLVERS, OnlineCache, Solver
 from taut.solving import OnlineRun
 from taut.streamed import StreamedProblem
 
@@ -211,14 +211,7 @@ class OnlineEstimator(StructuralEstimator):
         -------
         self
         """
-        options = self._options()
-        solver = as_solver(self.solver) or OnlineCache()
-        if not solver.can_be_fed:
-            names = sorted(name for name, known in SOLVERS.items() if known.can_be_fed)
-            raise InvalidData(
-                f"solver = {self.solver!r} needs all data at once: for partial_fit use 'auto' or "
-                f"one of {', '.join(map(repr, names))}"
-            )
+        options, solver = self._options(), self._fed_solver()
         online: _Online | None = getattr(self, "_online", None)
         if online is None:
             inflow = Inflow(self._parts_of, classes, type(self).__name__)
@@ -236,6 +229,17 @@ class OnlineEstimator(StructuralEstimator):
             | self._attributes(result.w, online.plan.coef_shape)
             | {"_online": online}
         )
+
+    def _fed_solver(self) -> Solver:
+        """The solver of `partial_fit`, which must take data as they come."""
+        solver = as_solver(self.solver) or OnlineCache()
+        if not solver.can_be_fed:
+            names = sorted(name for name, known in SOLVERS.items() if known.can_be_fed)
+            raise InvalidData(
+                f"solver = {self.solver!r} needs all data at once: for partial_fit use 'auto' or "
+                f"one of {', '.join(map(repr, names))}"
+            )
+        return solver
 
 
 @estimator

@@ -150,7 +150,11 @@ class PartDetector(StructuralEstimator):
         frame = PartFrame.of(self)
         structure = self._structure(frame, sampling="suppression", suppression=0.0)
         extractor = self._extractor(frame)
-        data: Any = bind(structure, [photographs.pyramid(i, extractor) for i in numbers])
+        pyramids = [photographs.pyramid(i, extractor) for i in numbers]
+        small = [i for i, pyramid in zip(numbers, pyramids, strict=True) if pyramid is None]
+        if small:
+            raise InvalidData(f"image {small[0]} is smaller than any window: give a larger image")
+        data: Any = bind(structure, pyramids)
         if data.n_features != len(self.coef_):
             raise InvalidData(
                 f"images have features for {data.n_features} weights, and the model has "
@@ -164,12 +168,12 @@ class PartDetector(StructuralEstimator):
             for own in labels
         ]
         for i, number in enumerate(numbers):
-            factor = photographs.factor(number)
+            ratios = photographs.ratios(number)[:2]
             own = [found[i] for found in poses]
             yield [
                 (
                     pose._replace(
-                        joints=complete_joints(pose, frame) / factor, size=pose.size / factor
+                        joints=complete_joints(pose, frame) / ratios, size=pose.size / ratios.mean()
                     ),
                     score,
                 )

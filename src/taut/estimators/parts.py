@@ -172,10 +172,10 @@ class PartSVM(PartDetector):
                 f"images has {n} images and joints objects of {len(places)}: give one to each"
             )
         extents = np.array([photographs.size(i) for i in range(n)], dtype=np.float64)
-        factors = np.array([photographs.factor(i) for i in range(n)])
+        ratios = np.array([photographs.ratios(i)[:2] for i in range(n)])
         seen = within_images(places, seen, extents)
         places[~seen] = 0.0
-        places *= factors[:, None, None]
+        places *= ratios[:, None]
         if sizes is None:
             own = object_sizes(places, seen)
         else:
@@ -185,8 +185,8 @@ class PartSVM(PartDetector):
                     f"sizes has shape {own.shape}: give a number of pixels above 0 for each of "
                     f"the {n} images"
                 )
-            own = own * factors
-        return ShownParts(places, seen, own, extents[:, 0] * factors)
+            own = own * ratios.mean(axis=1)
+        return ShownParts(places, seen, own, extents[:, 0] * ratios[:, 0])
 
     def _framed(self, shown: ShownParts) -> tuple[PartFrame, list[Pose], bool]:
         """What is known before training, the poses of all images, and whether some are mirrored."""

@@ -26,7 +26,6 @@ from taut.spaces.pose_windows import pose_templates, stacked
 from taut.spaces.windows import WindowFeatures
 from taut.structures import PoseBoxes, PoseSearch
 from taut.structures.pose_boxes import poses_of
-from taut.vision.annotations import as_boxes
 from taut.vision.boxes import Poses
 from taut.vision.hog import HogPyramid
 from taut.vision.photographs import Photographs
@@ -167,6 +166,7 @@ class PoseSVM(StructuralEstimator):
         self._need(angles)
         photographs = Photographs(images, self.longest)
         edges = self._edges(photographs, boxes)
+        edges = edges * np.array([photographs.ratios(i) for i in range(len(edges))])
         turned = as_angles(angles, "angles")
         if len(turned) != len(edges):
             raise InvalidData(
@@ -261,17 +261,16 @@ class PoseSVM(StructuralEstimator):
         return kernel
 
     def _edges(self, photographs: Photographs, boxes: Any) -> np.ndarray:
-        """One box for each image, in the coordinates of the images that are looked at."""
+        """One box for each image, as it is given."""
         rows = isinstance(boxes, np.ndarray) and boxes.ndim == 2
-        truths = as_boxes(boxes[:, None] if rows else boxes, len(photographs))
+        truths = photographs.truths(boxes[:, None] if rows else boxes)
         for i, truth in enumerate(truths):
             if len(truth.edges) != 1 or truth.ignored.any():
                 raise InvalidData(
                     f"image {i} has {len(truth.edges)} boxes: give one to each image, which is not "
                     "ignored, or find any number of objects by BoxSVM"
                 )
-        factors = np.array([photographs.factor(i) for i in range(len(truths))])
-        return np.concatenate([truth.edges for truth in truths]) * factors[:, None]
+        return np.concatenate([truth.edges for truth in truths])
 
     def _extractor(self, frame: _Frame) -> HogPyramid:
         return HogPyramid(
@@ -313,7 +312,10 @@ class PoseSVM(StructuralEstimator):
         templates = pose_templates(rows, columns, self.border, n_numbers)
 
         def find(i: int) -> tuple[np.ndarray, float, float]:
-            features = WindowFeatures([photographs.pyramid(i, extractor)], templates)
+            pyramid = photographs.pyramid(i, extractor)
+            if pyramid is None:
+                raise InvalidData(f"image {i} is smaller than any window: give a larger image")
+            features = WindowFeatures([pyramid], templates)
             if features.n_features != len(self.coef_):
                 raise InvalidData(
                     f"image {i} has features for {features.n_features} weights, and the model has "
@@ -323,7 +325,7 @@ class PoseSVM(StructuralEstimator):
                 raise InvalidData(f"image {i} is smaller than any window: give a larger image")
             w = features.pad(self.coef_.astype(np.float32))
             edges, angle, score = best_pose(features, w, numbers_of, self.angles_)
-            return edges / photographs.factor(i), angle, score
+            return photographs.as_given(edges, i), angle, score
 
         with ThreadPoolExecutor(self._threads(), thread_name_prefix="taut") as threads:
             found = list(threads.map(find, range(len(photographs))))
@@ -336,6 +338,4 @@ class PoseSVM(StructuralEstimator):
         self._need(angles)
         photographs = Photographs(images, self.longest)
         edges = self._edges(photographs, boxes)
-        factors = np.array([photographs.factor(i) for i in range(len(edges))])
-        found = self.predict(images)
-        return -float(pose_losses(found, edges / factors[:, None], angles).mean())
+        return -float(pose_losses(self.predict(images), edges, angles).mean())

@@ -165,6 +165,7 @@ _BOXES: dict[str, Form] = {
     "classes_": Labels(("classes",)),
     "templates_": Weights(("templates", 3)),
     "scales_": Weights(("scales",)),
+    "extraction_": Weights((5,)),
     "refinement_": Weights((4, "refined")),
 }
 

@@ -16,6 +16,7 @@ from taut.vision.boxes import Boxes, overlaps
 _NEAR = 0.6  # overlap of windows that a refinement is learned from
 _OF_EACH = 14  # windows of each object, those of highest score
 _FOLDS = 4
+NO_REFINEMENT = np.zeros((4, 1))  # whatever the templates are
 _STRENGTHS = (1.0, 10.0, 100.0, 1000.0)
 
 
@@ -44,12 +45,6 @@ def moved(edges: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     return np.hstack([centre - half, centre + half])
 
 
-def no_refinement(features: WindowFeatures) -> np.ndarray:
-    """Coefficients that leave boxes as they are, in the form of `fit_refinement`."""
-    space = features.space
-    return np.zeros((4, int(space.firsts[-1]) * space.cells.shape[1] + len(space.heights)))
-
-
 def fit_refinement(features: WindowFeatures, truths: Sequence[Boxes], w: np.ndarray) -> np.ndarray:
     """Coefficients of the offsets, for the cells of all templates and a constant of each.
 
@@ -73,7 +68,7 @@ def fit_refinement(features: WindowFeatures, truths: Sequence[Boxes], w: np.ndar
     space = features.space
     n_templates, channels = len(space.heights), space.cells.shape[1]
     near = _near_windows(features, truths, w)
-    out = no_refinement(features)
+    out = np.zeros((4, int(space.firsts[-1]) * channels + n_templates))
     for t in range(n_templates):
         rows = [found for found in near if found.template == t]
         if rows:

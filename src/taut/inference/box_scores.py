@@ -47,7 +47,7 @@ class WordImage(NamedTuple):
         words: Any,
         n_words: int,
         levels: int = 1,
-        normalize: bool = False,
+        normalise: bool = False,
         smallest: tuple[int, int] = (1, 1),
         largest: tuple[int, int] | None = None,
         table: int = 1 << 20,
@@ -62,7 +62,7 @@ class WordImage(NamedTuple):
             Size of the vocabulary.
         levels : {1, 2, 3}, default=1
             Of the pyramid, which has 1, 5 or 21 cells.
-        normalize : bool, default=False
+        normalise : bool, default=False
             Whether histograms are divided by their lengths.
         smallest, largest : tuple of int, optional
             Height and width of candidates in points of the grid.
@@ -86,7 +86,7 @@ class WordImage(NamedTuple):
         n_rows, n_columns = points.shape[:2]
         flat = points.reshape(n_rows * n_columns, -1)
         squares, grain, fewest = np.zeros(0, np.uint32), 0, 1
-        if normalize:
+        if normalise:
             squares, grain = table_of(points, n_words, table)
             fewest = fewest_of(points >= 0, int(limits[0]), int(limits[2]))
         return cls(flat, n_rows, n_columns, n_words, levels, limits, squares, grain, fewest)

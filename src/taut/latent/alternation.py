@@ -147,6 +147,14 @@ class LatentResult:
     problem: Problem
 
 
+def check_rounds(max_rounds: int, round_tol: float) -> None:
+    """Refuse what no alternation could end at."""
+    if not max_rounds >= 1:
+        raise InvalidData(f"max_rounds = {max_rounds}: it must be at least 1")
+    if not 0.0 <= round_tol < math.inf:
+        raise InvalidData(f"round_tol = {round_tol}: it must be 0 or more, and finite")
+
+
 def alternate(
     latent: LatentProblem,
     solver: Solver | None = None,
@@ -169,10 +177,7 @@ def alternate(
     a relative fall in a round; the alternation also ends when no latent value changes. `start` are
     weights at which the first latent values are imputed: the result is no worse than these.
     """
-    if not max_rounds >= 1:
-        raise InvalidData(f"max_rounds = {max_rounds}: it must be at least 1")
-    if not 0.0 <= round_tol < math.inf:
-        raise InvalidData(f"round_tol = {round_tol}: it must be 0 or more, and finite")
+    check_rounds(max_rounds, round_tol)
     callbacks = list(callbacks)
     run = _Alternation(latent, start, tol, np.random.default_rng(random_state))
     file = None

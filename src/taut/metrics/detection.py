@@ -63,9 +63,10 @@ def precision_recall(
 
     In each image detections are taken by falling score. Each finds the truth of its class that it
     overlaps most among those that no other has found, if intersection over union is at least
-    `overlap`. One that finds none is a false alarm, so an object that is found twice gives one. A
-    detection that overlaps only an ignored truth so much does not count, and no ignored truth is
-    missed. Detections of equal score are reported together.
+    `overlap`. One that finds none is a false alarm, so an object that is found twice gives one; but
+    where so much of its own area lies inside an ignored truth of its class, it does not count, as
+    with the crowds of COCO. No ignored truth is missed. Detections of equal score are reported
+    together.
 
     Parameters
     ----------
@@ -205,8 +206,8 @@ def coco_average_precision(
 
     It is the mean over classes and over the overlaps 0.50, 0.55, ..., 0.95 of the interpolated
     precision at 101 steps of recall. Of each class the detections of highest score of each image
-    count, 100 of them. Ignored truths are crowds: a detection belongs to one if so much of its own
-    area lies inside. Detections of equal score count in their order, that of images first.
+    count, 100 of them. Ignored truths are crowds, as in `precision_recall`. Detections of equal
+    score count in their order, that of images first.
     All boxes count, whatever their size.
 
     Parameters
@@ -237,7 +238,7 @@ def coco_average_precision(
     count = matching.check_count("max_detections", max_detections)
     images = matching.check(detections, truths)
     codes = images.class_codes()
-    found, counts = images.outcomes(_COCO_OVERLAPS.tolist(), crowds=True), images.n_truths.sum(0)
+    found, counts = images.outcomes(_COCO_OVERLAPS.tolist()), images.n_truths.sum(0)
     table = np.empty((len(codes), len(_COCO_OVERLAPS)))
     for row, code in zip(table, codes, strict=True):
         ranked = found.of_class(code).first(count)

@@ -13,7 +13,7 @@ import numpy as np
 from taut.checks import check_number
 from taut.data.arrays import as_numbers, check_finite, show
 from taut.errors import InvalidData, InvalidType
-from taut.vision.boxes import Boxes, Detections, areas, overlaps
+from taut.vision.boxes import Boxes, Detections, overlaps, shares_inside
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -53,15 +53,13 @@ class Image:
     _known: dict[Any, Any] = field(default_factory=dict)
 
     @_once
-    def outcome(self, least: tuple[float, ...], crowds: bool) -> Outcome:
-        """As `match`; the overlap with one of `crowds` is the share that lies inside it."""
+    def outcome(self, least: tuple[float, ...]) -> Outcome:
+        """As `match`; the overlap with an ignored truth is the share that lies inside it."""
         same = self.codes[:, None] == self.truth_codes
-        counted, ignored = (overlaps(self.edges, self.truths[side]) for side in self._sides)
-        if crowds:
-            ignored = _shares_inside(ignored, self.edges, self.truths[self.ignored])
+        counted, ignored = self._sides
         return match(
-            np.where(same[:, ~self.ignored], counted, -1.0),
-            np.where(same[:, self.ignored], ignored, -1.0),
+            np.where(same[:, counted], overlaps(self.edges, self.truths[counted]), -1.0),
+            np.where(same[:, ignored], shares_inside(self.edges, self.truths[ignored]), -1.0),
             np.array(least),
         )
 
@@ -130,10 +128,10 @@ class Images(NamedTuple):
             )
         return codes[present.index(class_name)]
 
-    def outcomes(self, least: Sequence[float], crowds: bool = False) -> Stacked:
+    def outcomes(self, least: Sequence[float]) -> Stacked:
         """The detections of all images, stacked, at the overlaps that they must have at least."""
         key = tuple(map(float, least))
-        found = [image.outcome(key, crowds) for image in self.images]
+        found = [image.outcome(key) for image in self.images]
         return Stacked(
             np.repeat(np.arange(len(found)), [len(image.scores) for image in self.images]),
             np.concatenate([image.codes for image in self.images]),
@@ -174,7 +172,8 @@ def match(table: np.ndarray, ignored: np.ndarray, least: np.ndarray) -> Outcome:
     Parameters
     ----------
     table, ignored : arrays of shape (n_detections, n_truths)
-        Overlaps with truths that count, and with ignored ones; negative where classes differ.
+        Overlaps with truths that count, and shares inside ignored ones; negative where classes
+        differ.
     least : array of shape (n_overlaps,)
     """
     # Rounding may keep boxes that are equal from an overlap of 1.
@@ -189,14 +188,6 @@ def match(table: np.ndarray, ignored: np.ndarray, least: np.ndarray) -> Outcome:
         taken[hits[i], best[hits[i]]] = True
     inside = ignored.max(axis=1, initial=-1.0)[:, None] >= least
     return Outcome(hits, inside & ~hits)
-
-
-def _shares_inside(table: np.ndarray, edges: np.ndarray, regions: np.ndarray) -> np.ndarray:
-    """The share of each box that lies in each region, from their overlaps."""
-    sizes = areas(edges)[:, None]
-    # With the intersection c, an overlap is o = c / (a + b - c), so c = o (a + b) / (1 + o).
-    common = table * (sizes + areas(regions)) / (1.0 + table)
-    return np.divide(common, sizes, out=np.zeros_like(common), where=sizes > 0.0)
 
 
 class Drawn(list):

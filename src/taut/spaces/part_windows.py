@@ -144,11 +144,3 @@ class PartFeatures(WindowFeatures):
     def functions(self, structure):
         """Those of windows and a tail."""
         return _functions()
-
-    def inexactness(self, w: np.ndarray, weight: np.ndarray) -> float:
-        """As of windows, of which a label has at most one of each part: its longest template's."""
-        space = self._space
-        starts = space.firsts[:-1] * space.cells.shape[1]
-        squares = np.add.reduceat(w[: space.firsts[-1] * space.cells.shape[1]] ** 2, starts)
-        longest = float(np.sqrt(np.maximum.reduceat(squares, self.firsts)).sum())
-        return self.unit_of_products * longest * float(weight @ self.lengths())

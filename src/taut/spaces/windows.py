@@ -34,9 +34,10 @@ from taut.vision.templates import Templates
 
 KNOTS = 6  # of each piecewise linear function
 MEASURES = 6  # left, top, right, bottom, size in the image, size in pixels
-_GEOMETRY = KNOTS * MEASURES
+SHARED_OF_CLASS = KNOTS * MEASURES  # weights of its functions of place and size
 _SMALLEST = 20.0  # pixels, the square root of an area where the last measure begins
 _OCTAVES = 4.0  # that it covers
+_ROUNDING = 1e-9  # by which the area of a window may differ from that of the template
 
 
 class _Levels(NamedTuple):
@@ -177,7 +178,7 @@ def _bias(space, t):
 @helper
 def _geometry(space, t):
     """Where in w the functions of place and size of the class of a template begin."""
-    return _bias(space, space.heights.shape[0]) + _GEOMETRY * space.classes[t]
+    return _bias(space, space.heights.shape[0]) + SHARED_OF_CLASS * space.classes[t]
 
 
 @helper
@@ -188,11 +189,14 @@ def _source(space, i, t, dy, dx):
 
 
 def _score_cells(space, i, w, theta, room_at):
-    """Write bias and products of cells of all windows; `theta` is room from `room_at` on."""
+    """Write bias and products of cells of all windows; `theta` is room from `room_at` on.
+
+    Products have the precision of theta: single in visits and answers, double in bounds.
+    """
     m, channels, templates = space.image[i], space.cells.shape[1], space.heights.shape[0]
     n_cells = space.firsts[templates]
-    unit = np.float32(space.unit)
-    room = theta[room_at:].view(np.float32)
+    unit = theta.dtype.type(space.unit)
+    room = theta[room_at:]
     at = n_cells * channels
     weights = room[:at].reshape((n_cells, channels))
     for t in range(templates):
@@ -202,7 +206,7 @@ def _score_cells(space, i, w, theta, room_at):
                 source = _source(space, i, t, dy, dx) * channels
                 for c in range(channels):
                     q = space.mirror[c] if space.mirrored[i] else c
-                    weights[k, c] = unit * np.float32(w[source + q])
+                    weights[k, c] = unit * theta.dtype.type(w[source + q])
     products_at = at + space.largest * channels
     widest = 0
     for t in range(templates):
@@ -285,7 +289,7 @@ def _add_geometry(space, i, w, t, level, out, room):
         for x in range(nx):
             left, right = _span(x, space.widths[t], space.margin, space.border, step_x, width)
             area, size = (right - left) * (bottom - top), usual
-            if area < 0.9999 * full:
+            if area < (1.0 - _ROUNDING) * full:
                 large, pixels = _size_measures(area, width, height)
                 size = _read(w, start + 4 * KNOTS, large) + _read(w, start + 5 * KNOTS, pixels)
             out[y * nx + x] += out.dtype.type(g * (value + room[x] + size))
@@ -333,7 +337,7 @@ def _touch_single(space, i, j, action):
     """Act on the weights that the potential of window j of block i reads."""
     t = place_of(space, space.image[i], j)[0]
     touch_cells(space, t, action)
-    act(action, _geometry(space, t), _geometry(space, t) + _GEOMETRY)
+    act(action, _geometry(space, t), _geometry(space, t) + SHARED_OF_CLASS)
 
 
 SINGLES[WindowSpace] = _single
@@ -449,8 +453,8 @@ class WindowFeatures(Features):
     Parameters
     ----------
     pyramids : sequence of Pyramid
-        One for each block. Those that share their cells, as an image and its mirror do, are kept
-        once.
+        One for each block. Those that differ only in being mirrored, and share their cells, are
+        kept once.
     templates : Templates
     dtype : type, default=float32
         Of w and of potentials while training.
@@ -462,7 +466,8 @@ class WindowFeatures(Features):
         self.templates = templates
         self.dtype = dtype
         first = pyramids[0]
-        owners = {id(p.cells): p for p in pyramids}
+        keys = [_image_of(p) for p in pyramids]
+        owners = dict(zip(keys, pyramids, strict=True))
         numbers = {key: m for m, key in enumerate(owners)}
         images = list(owners.values())
         _check_alike(images)
@@ -483,7 +488,7 @@ class WindowFeatures(Features):
                 heights, widths, offsets_of(heights * widths), templates.classes,
                 templates.border, float(templates.bias), float(templates.geometry),
                 _first_windows(levels, heights, widths),
-                np.array([numbers[id(p.cells)] for p in pyramids], dtype=np.int64),
+                np.array([numbers[key] for key in keys], dtype=np.int64),
                 np.array([p.mirrored for p in pyramids]), 0, 0,
             )
         )  # fmt: skip
@@ -496,8 +501,6 @@ class WindowFeatures(Features):
         largest = int(space.levels.shapes.prod(axis=1).max())
         most = int(counts.max(initial=1))
         self.window_counts = counts[space.image]
-        #: How many windows a label of each block has at most, which the structure knows.
-        self.most_windows = np.ones(len(space.image))
         self._space = space._replace(most=most, largest=largest)
         self.n_features = n_cells * channels + n_templates + self._n_shared()
         self.size = -(-self.n_features // 16) * 16
@@ -508,20 +511,13 @@ class WindowFeatures(Features):
 
     def _n_shared(self) -> int:
         """How many weights follow those of the templates and their biases."""
-        return _GEOMETRY * self.templates.n_classes
+        return SHARED_OF_CLASS * self.templates.n_classes
 
-    def inexactness(self, w: np.ndarray, weight: np.ndarray) -> float:
-        """Products of cells are in single precision, where bounds are computed as well.
-
-        Each is off by what sums of as many terms as there are channels are off by, at most.
-        """
-        lengths = self.most_windows * self.lengths()
-        return self.unit_of_products * float(np.linalg.norm(w)) * float(weight @ lengths)
-
-    @property
-    def unit_of_products(self) -> float:
-        """How far two products of cells may be off, those of lengths that multiply to 1."""
-        return 2.0 * (self._space.cells.shape[1] + 2) * float(np.finfo(np.float32).eps)
+    def rounding(self, w: np.ndarray, dtype: type) -> float:
+        """How far a potential that is computed in this precision may be off, at most."""
+        cells = int((self._space.heights * self._space.widths).max())
+        unit = 2.0 * (self._space.cells.shape[1] + cells + 2) * float(np.finfo(dtype).eps)
+        return unit * float(np.linalg.norm(w)) * float(self.lengths().max())
 
     def view(self, data):
         """The space itself."""
@@ -607,6 +603,13 @@ class WindowFeatures(Features):
             )
         )  # fmt: skip
         return taken
+
+
+def _image_of(pyramid: Pyramid) -> tuple:
+    """What is the same in an image and its mirror image, and in no other."""
+    arrays = (pyramid.shapes, pyramid.steps, pyramid.size, pyramid.mirror)
+    content = [(array.dtype.str, array.tobytes()) for array in map(np.asarray, arrays)]
+    return id(pyramid.cells), *content, pyramid.margin, pyramid.unit
 
 
 def _check_alike(pyramids: Sequence[Pyramid]) -> None:

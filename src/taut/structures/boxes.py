@@ -15,7 +15,7 @@ from taut.spaces.labels import part
 from taut.spaces.windows import WindowFeatures, WindowSpace, edges_of
 from taut.structures.base import Blocks, CompiledStructure
 from taut.vision.boxes import Boxes as Truth
-from taut.vision.boxes import overlaps
+from taut.vision.boxes import overlaps, shares_inside
 from taut.vision.templates import Templates
 
 NOWHERE = -1  # no window, and windows that belong to no group
@@ -40,17 +40,22 @@ class Boxes(CompiledStructure):
     """Windows that hold objects, in images with any number of them.
 
     The windows of an image are divided into groups: one for each object, of the windows of its
-    class that overlap it by `match` or more and no other object as much; and one for each class, of
-    all other windows, the false alarms. A label has at most one window of each group, and its score
-    is the sum of theirs. So the maximum over labels is exact: that of each group by itself. A joint
-    search for windows that do not overlap would have to be greedy, and would prove nothing.
+    class that overlap it by `match` or more and no other object more, the first of those that they
+    overlap as much; and one for each class, of all other windows, the false alarms. A label has at
+    most one window of each group, and its score is the sum of theirs. So the maximum over labels is
+    exact: that of each group by itself. A joint search for windows that do not overlap would have
+    to be greedy, and would prove nothing.
 
     The loss is a sum as well. With o the overlap (intersection over union) of a window and its
-    object, and o* that of the truth, the window of its class that overlaps it most:
+    object, and o* that of the truth, the window of its group that overlaps it most:
 
         a window of an object's group    (o* - o) / (1 - match)
         no window for an object          1
         a false alarm                    1 - o / match
+
+    Windows with a share of `match` or more of their own area inside an ignored box of their class
+    belong to no group, unless they are an object's; where they have less, o is the larger of the
+    share and the overlap.
 
     Both sides meet at o = match. With match = 0 there are no false alarms where there are objects:
     each window belongs to the object that it overlaps most, and costs o* - o. That is localisation,
@@ -142,7 +147,6 @@ class Boxes(CompiledStructure):
         return self._blocks(features, data)
 
     def _blocks(self, features: WindowFeatures, data: BoxesData) -> Blocks:
-        features.most_windows = np.diff(data.offsets)
         # A sampler's heap, and a number for each group.
         size = features.n_potentials + 2 * features.space.most + int(np.diff(data.offsets).max())
         return Blocks(data, features, data.offsets, data.truth, work_size=size)
@@ -151,24 +155,24 @@ class Boxes(CompiledStructure):
         """The groups of the windows of an image, and what they cost."""
         edges, n_classes = features.stored_edges(i), self.templates.n_classes
         classes = self.templates.classes[features.templates_at(i)]
-        common = overlaps(edges, truth.edges)
-        common[classes[:, None] != truth.classes[None, :]] = 0.0
+        same, known = classes[:, None] == truth.classes, ~truth.ignored
+        common = np.where(same[:, known], overlaps(edges, truth.edges[known]), 0.0)
+        inside = np.where(same[:, ~known], shares_inside(edges, truth.edges[~known]), 0.0)
         most, nearest = np.zeros(len(edges)), np.full(len(edges), NOWHERE)
-        if len(truth.edges):
+        if known.any():
             most, nearest = common.max(axis=1), common.argmax(axis=1)
-        own = (most >= self.match) & (most > 0.0)
-        reached = [
-            np.flatnonzero(own & (nearest == j)) for j in np.flatnonzero(~truth.ignored).tolist()
-        ]
+        beside = inside.max(axis=1, initial=0.0)
+        own, left_out = ((o >= self.match) & (o > 0.0) for o in (most, beside))
+        reached = [np.flatnonzero(own & (nearest == j)) for j in range(known.sum())]
         reached = [windows for windows in reached if len(windows)]
         n_found = len(reached)
         groups, losses = n_found + classes, np.ones(len(edges))
         if self.match > 0.0:
-            losses = np.maximum(1.0 - most / self.match, 0.0)
-        elif not truth.ignored.all():
+            losses = np.maximum(1.0 - np.maximum(most, beside) / self.match, 0.0)
+        elif known.any():
             groups[:] = 0 if n_found else NOWHERE
             losses[:] = most[reached[0]].max() if n_found else 0.0
-        groups[own] = NOWHERE  # of objects that are ignored
+        groups[own | left_out] = NOWHERE  # those of objects get theirs below
         labels = np.full(n_found + n_classes, NOWHERE, dtype=np.int32)
         for g, windows in enumerate(reached):
             best = windows[most[windows].argmax()]

@@ -155,8 +155,6 @@ class PoseBoxes(CompiledStructure):
         return self._blocks(features, data)
 
     def _blocks(self, features: WindowFeatures, data: PoseData) -> Blocks:
-        # A label is as one window: the numbers of its angle multiply one vector of features.
-        features.most_windows = np.full(len(data.counts), np.linalg.norm(data.maps, axis=1).max())
         size = features.n_potentials + (data.n_angles + 1) * int(data.counts.max())
         offsets = 2 * np.arange(len(data.counts) + 1)
         return Blocks(data, features, offsets, data.truth, work_size=size)
@@ -183,7 +181,7 @@ class PoseBoxes(CompiledStructure):
 
     def lengths(self, blocks):
         """Of a window, times the numbers of an angle."""
-        return blocks.features.lengths() * blocks.features.most_windows
+        return blocks.features.lengths() * np.linalg.norm(blocks.data.maps, axis=1).max()
 
     def valid_labels(self, blocks, owner, labels):
         """Windows and angles of the blocks."""

@@ -163,8 +163,8 @@ class PoseSearch(JointKernel):
         """Score, plus loss if there is a truth, of each angle and window; the best ones exact."""
         templates = self._values @ self.templates(w)
         features = WindowFeatures([x.pyramid], self._templates)
-        room = np.empty(features.n_potentials)
-        scores = features.scores(0, features.pad(stacked(templates)), room)
+        room = np.empty(features.n_potentials, dtype=np.float32)
+        scores = features.scores(0, features.pad(stacked(templates).astype(np.float32)), room)
         values = scores.reshape(len(templates), -1)
         added = np.zeros(values.shape)
         if truth is not None:
@@ -172,7 +172,7 @@ class PoseSearch(JointKernel):
         values = values + added
         # How far two of these may be off, which are sums in single precision.
         largest = templates[np.linalg.norm(templates, axis=1).argmax()]
-        off = features.inexactness(largest, np.ones(1))
+        off = 2.0 * features.rounding(largest, np.float32)
         angles, windows = np.nonzero(values >= values.max() - off)
         exact = np.einsum("kf,kf->k", self._vectors(x, windows), templates[angles])
         values[angles, windows] = added[angles, windows] + exact

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from taut.checks import check_flag, check_number
+from taut.checks import check_choice, check_flag, check_number
 from taut.compiled.jit import helper, view
 from taut.data.arrays import offsets_of, take_runs
 from taut.errors import InvalidData
@@ -30,8 +30,10 @@ from taut.inference.box_sets import SIZE, set_of
 from taut.spaces.features import OwnFeatures
 from taut.spaces.labels import Gather, part
 from taut.structures.base import Blocks, CompiledStructure
+from taut.vision.words import WordMap
 
 Box = tuple[int, int, int, int]
+_TURNED = [1, 0, 3, 2]  # searches have top, left, bottom, right
 
 
 class WordBoxData(NamedTuple):
@@ -48,7 +50,7 @@ class WordBoxData(NamedTuple):
     limits: np.ndarray
     n_words: int
     levels: int
-    normalize: bool
+    divided: bool  # whether histograms are, by their length
     none: bool
     overlap: float
 
@@ -100,7 +102,7 @@ def _walk(data, i, label, each):
     if label[0] < 0:
         return 0.0
     lines, amount = _lines_of(data.levels, label), 1.0
-    if data.normalize:
+    if data.divided:
         length = _length_of(data, i, lines)
         if length == 0.0:
             return 0.0
@@ -125,13 +127,13 @@ _score = helper(_walk, True)
 class WordBoxes(CompiledStructure):
     """Where the object of an image is: a box on a grid of visual words, or none.
 
-    A label is (top, left, bottom, right) in lines of the grid: the rows from `top` to `bottom` - 1
-    and the columns from `left` to `right` - 1. Its features are the histograms of the words inside,
-    of the whole box and of its quarters and sixteenths, which end at the nearest lines of the grid,
-    the earlier of two; optionally divided by their length, without which large boxes win. No box
-    has none. The loss is 1 - intersection over union with the truth, counted in points of the grid;
-    0 if both are none, 1 if one is. All boxes of the grid are candidates, and the best is found by
-    branch and bound.
+    A label is (left, top, right, bottom) in lines of the grid: the columns from `left` to
+    `right` - 1 and the rows from `top` to `bottom` - 1. Its features are the histograms of the
+    words inside, of the whole box and of its quarters and sixteenths, which end at the nearest
+    lines of the grid, the earlier of two; optionally divided by their length, without which large
+    boxes win. No box has none. The loss is 1 - intersection over union with the truth, counted in
+    points of the grid; 0 if both are none, 1 if one is. All boxes of the grid are candidates, and
+    the best is found by branch and bound.
 
     Parameters
     ----------
@@ -139,8 +141,9 @@ class WordBoxes(CompiledStructure):
         Size of the vocabulary.
     levels : {1, 2, 3}, default=1
         Of the pyramid, which has 1, 5 or 21 cells.
-    normalize : bool, default=False
-        Divide histograms by their length.
+    normalise : {None, "l2"}, default=None
+        Divide histograms by their length, as `taut.vision.histograms` does. Bounds of sums of
+        absolute values, "l1" there, are not known.
     none : bool, default=False
         Whether an image may have no object.
     smallest, largest : tuple of int, optional
@@ -159,10 +162,10 @@ class WordBoxes(CompiledStructure):
     >>> from taut.structures import WordBoxes
     >>> X = [np.zeros((4, 5), dtype=int), np.zeros((3, 6), dtype=int)]
     >>> X[0][1:3, 2:4] = X[1][0:2, 1:4] = 1
-    >>> problem = Problem(WordBoxes(2), X, [(1, 2, 3, 4), (0, 1, 2, 4)], C=10.0)
+    >>> problem = Problem(WordBoxes(2), X, [(2, 1, 4, 3), (1, 0, 4, 2)], C=10.0)
     >>> result = solve(problem, tol=1e-8, random_state=0)
     >>> problem.data.predict(result.w)
-    [(1, 2, 3, 4), (0, 1, 2, 4)]
+    [(2, 1, 4, 3), (1, 0, 4, 2)]
     """
 
     takes_examples = True
@@ -171,7 +174,7 @@ class WordBoxes(CompiledStructure):
         self,
         n_words: int,
         levels: int = 1,
-        normalize: bool = False,
+        normalise: str | None = None,
         none: bool = False,
         smallest: tuple[int, int] = (1, 1),
         largest: tuple[int, int] | None = None,
@@ -179,14 +182,15 @@ class WordBoxes(CompiledStructure):
         table: int = 1 << 18,
     ) -> None:
         check_vocabulary(n_words, levels)
-        for name, flag in {"normalize": normalize, "none": none}.items():
-            check_flag(name, flag)
+        if normalise is not None:
+            check_choice("normalise", normalise, ("l2",))
+        check_flag("none", none)
         check_number("overlap", overlap)
         if not 0.0 <= overlap <= 1.0:
             raise InvalidData(f"overlap = {overlap!r}: give a number between 0 and 1")
         self.n_words = n_words
         self.levels = levels
-        self.normalize = bool(normalize)
+        self.norm = normalise  # an oracle has the other name
         self.none = bool(none)
         self.smallest = smallest
         self.largest = largest
@@ -195,15 +199,15 @@ class WordBoxes(CompiledStructure):
         self._limits = as_limits(smallest, largest)
 
     def encode(self, X: Any, y: Any = None) -> Blocks:
-        """X has an integer array of words for each image, y a box or None for each.
+        """X has a `WordMap` or an integer array of words for each image, y a box or None for each.
 
-        Words are those of `taut.inference.box_scores.WordImage`: one or some at each point of a
-        grid, as many in all images.
+        Words of arrays are those of `taut.inference.box_scores.WordImage`: one or some at each
+        point of a grid, as many in all images.
         """
         images = [
             WordImage.of(
-                as_words(words, self.n_words, f"X[{i}]"), self.n_words, self.levels,
-                self.normalize, self.smallest, self.largest, self.table,
+                as_words(self._words_of(words, i), self.n_words, f"X[{i}]"), self.n_words,
+                self.levels, self.norm is not None, self.smallest, self.largest, self.table,
             )
             for i, words in enumerate(X)
         ]  # fmt: skip
@@ -233,14 +237,25 @@ class WordBoxes(CompiledStructure):
             limits=self._limits,
             n_words=self.n_words,
             levels=self.levels,
-            normalize=self.normalize,
+            divided=self.norm is not None,
             none=self.none,
             overlap=self.overlap,
         )
         return self._blocks(data)
 
+    def _words_of(self, given: Any, i: int) -> Any:
+        """The array of words of image i."""
+        if not isinstance(given, WordMap):
+            return given
+        if given.n_words != self.n_words:
+            raise InvalidData(
+                f"X[{i}] has words of a vocabulary of {given.n_words}, and n_words = "
+                f"{self.n_words}: give words of one vocabulary"
+            )
+        return given.words
+
     def _as_boxes(self, y: Any, images: Sequence[WordImage]) -> np.ndarray:
-        """Truths as rows of four integers, -1 for none."""
+        """Truths as rows of top, left, bottom and right, -1 for none."""
         truth = np.full((len(images), 4), -1, dtype=np.int32)
         if y is None:
             return truth
@@ -252,10 +267,10 @@ class WordBoxes(CompiledStructure):
             box = np.asarray(label)
             if box.shape != (4,) or box.dtype.kind not in "iu":
                 raise InvalidData(
-                    f"y[{i}] = {label!r}: give None, or top, left, bottom and right line as "
+                    f"y[{i}] = {label!r}: give None, or left, top, right and bottom line as "
                     "integers"
                 )
-            truth[i] = box
+            truth[i] = box[_TURNED]
         shapes = np.array([(image.n_rows, image.n_columns) for image in images])
         absent = np.array([label is None for label in y])
         wrong = np.flatnonzero(~self._are_boxes(truth, shapes) & ~absent)
@@ -263,8 +278,8 @@ class WordBoxes(CompiledStructure):
             i = int(wrong[0])
             raise InvalidData(
                 f"y[{i}] = {y[i]!r} is no box of X[{i}], which has {shapes[i, 0]} x {shapes[i, 1]} "
-                f"points, of a size from {self.smallest} to {self.largest or 'any'}: give top, "
-                "left, bottom and right line, bottom and right being behind the last points, or "
+                f"points, of a size from {self.smallest} to {self.largest or 'any'}: give left, "
+                "top, right and bottom line, bottom and right being behind the last points, or "
                 "other sizes"
             )
         if absent.any() and not self.none:
@@ -323,13 +338,13 @@ class WordBoxes(CompiledStructure):
         """All words of the image, in all levels; by the least length where they are divided."""
         data: Any = blocks.data
         words = self.levels * data.words.shape[1] * np.diff(data.starts).astype(np.float64)
-        if self.normalize:
+        if self.norm is not None:
             words /= np.sqrt(self.levels * data.fewest)
         return words
 
     def decode(self, labels, offsets):
         """A tuple of four integers for each image, or None."""
-        rows = labels.reshape(-1, 4).tolist()
+        rows = labels.reshape(-1, 4)[:, _TURNED].tolist()
         return [None if row[0] < 0 else tuple(row) for row in rows]
 
     @staticmethod

@@ -23,7 +23,7 @@ from taut.vision.pictures import (
 from taut.vision.poses import Aspects, Pose, aspects_of, mirrored_joints, sizes_of, tree_of
 from taut.vision.pyramid import Pyramid, pyramid_of
 from taut.vision.templates import Templates
-from taut.vision.words import VisualWords, histogram, histograms
+from taut.vision.words import VisualWords, WordMap, histogram, histograms
 
 __all__ = [
     "Annotated",
@@ -40,6 +40,7 @@ __all__ = [
     "Skeleton",
     "Templates",
     "VisualWords",
+    "WordMap",
     "as_boxes",
     "aspects_of",
     "boxes_of_mask",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from reprlib import repr as brief
 from typing import Any
 
@@ -34,7 +34,7 @@ from taut.vision.annotation_items import (
     read_text,
     read_xml,
 )
-from taut.vision.images import image_size, list_images
+from taut.vision.images import list_images
 
 
 def recognised(path: Path) -> str:
@@ -87,7 +87,9 @@ def _read_voc(source: Place) -> Iterator[Picture]:
             kind = as_name(item.findtext("name"), where, source.names)
             difficult = as_flag(item.findtext("difficult"), "difficult", where)
             boxes.append(GivenBox(where, kind, (left - 1.0, top - 1.0, right, bottom), difficult))
-        yield Picture(str(path), image, checked_size(image, declared, str(path)), boxes)
+        size, turned = checked_size(image, declared, str(path))
+        named = name if image.name == PureWindowsPath(name).name else ""
+        yield Picture(str(path), image, size, boxes, named, turned)
 
 
 def _read_coco(source: Place) -> Iterator[Picture]:
@@ -111,8 +113,8 @@ def _read_coco(source: Place) -> Iterator[Picture]:
         boxes[image].append(GivenBox(where, kind, edges, crowd))
     for where, item in pictures:
         image = find_image(item.get("file_name"), where, source)
-        size = checked_size(image, (item.get("width"), item.get("height")), where)
-        yield Picture(where, image, size, boxes[item["id"]])
+        size, turned = checked_size(image, (item.get("width"), item.get("height")), where)
+        yield Picture(where, image, size, boxes[item["id"]], item["file_name"], turned)
 
 
 def _read_plain(source: Place) -> Iterator[Picture]:
@@ -135,8 +137,8 @@ def _read_plain(source: Place) -> Iterator[Picture]:
             place = f"{where} ({image.name}), box {k} of {len(rows)}"
             box = as_row(row, place)
             boxes.append(box._replace(name=as_name(box.name, place, source.names)))
-        size = checked_size(image, (item.get("width"), item.get("height")), where)
-        yield Picture(where, image, size, boxes)
+        size, turned = checked_size(image, (item.get("width"), item.get("height")), where)
+        yield Picture(where, image, size, boxes, item["file"], turned)
 
 
 def _read_yolo(source: Place) -> Iterator[Picture]:
@@ -156,9 +158,9 @@ def _read_yolo(source: Place) -> Iterator[Picture]:
             )
         used[image.stem] = image
         label = labels.pop(image.stem, None)
-        size = image_size(image)
+        size, turned = checked_size(image, (None, None), str(label))
         boxes = [] if label is None else list(_yolo_lines(label, names, size))
-        yield Picture(str(label or image), image, size, boxes)
+        yield Picture(str(label or image), image, size, boxes, "", turned)
     for path in labels.values():
         if alone or looks_like_yolo(path):
             raise missing_image(path.stem, str(path), source)

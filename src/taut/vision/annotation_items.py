@@ -15,7 +15,7 @@ import numpy as np
 
 from taut.checks import as_path
 from taut.errors import InvalidData, InvalidType
-from taut.vision.images import SUFFIXES, image_size
+from taut.vision.images import SIDEWAYS, SUFFIXES, UPRIGHT, header_of
 
 ORDER = "(left, top, right, bottom)"
 
@@ -36,6 +36,8 @@ class Picture(NamedTuple):
     path: Path
     size: tuple[int, int]
     boxes: list[GivenBox]
+    named: str  # what the file calls the image; nothing where its own name is that of the boxes
+    turned: bool  # by its EXIF orientation, and nothing tells whether boxes are as well
 
 
 class Place(NamedTuple):
@@ -227,6 +229,14 @@ def looks_like_yolo(path: Path) -> bool:
         return False
 
 
+def labels_of(folder: Path) -> Path:
+    """The folder of labels in one that has them beside its images, as YOLO's; else itself."""
+    labels = folder / "labels"
+    own = [*files_in(folder, ".xml"), *files_in(folder, ".json")]
+    own += filter(looks_like_yolo, files_in(folder, ".txt"))
+    return labels if not own and labels.is_dir() else folder
+
+
 def names_near(folder: Path) -> tuple[str, ...] | None:
     """Names of classes, one in each line of a file in a folder or above it."""
     for place in (folder, folder.parent, folder.parent.parent):
@@ -263,10 +273,20 @@ def find_image(name: Any, where: str, source: Place) -> Path:
 
 
 def located(name: str, folders: list[Path]) -> Path | None:
-    """A file by its name, with the folders that the name has or without."""
+    """A file by its name, with the folders that the name has or, if it is not there, without."""
     names = dict.fromkeys((name, PureWindowsPath(name).name))
     candidates = (folder / each for folder in folders for each in names if each)
     return next(filter(os.path.isfile, candidates), None)
+
+
+def without_folders(picture: Picture) -> bool:
+    """Whether an image was found by its bare name, where the file says in which folder it is.
+
+    Names that begin at a root are those of the machine that the file was made on.
+    """
+    named = PureWindowsPath(picture.named)
+    parts = [] if named.root else named.parts
+    return len(parts) > 1 and picture.path.parts[-len(parts) :] != parts
 
 
 def image_of_stem(stem: str, folders: list[Path]) -> Path | None:
@@ -284,17 +304,24 @@ def missing_image(name: str, where: str, source: Place) -> InvalidData:
     )
 
 
-def checked_size(image: Path, declared: tuple[Any, Any], where: str) -> tuple[int, int]:
-    """The size of an image as it is shown, which must be the one that boxes were drawn on."""
-    size = image_size(image)
+def checked_size(
+    image: Path, declared: tuple[Any, Any], where: str
+) -> tuple[tuple[int, int], bool]:
+    """The size of an image as it is shown, which must be the one that boxes were drawn on.
+
+    And whether nobody can tell that: EXIF turns the image, and there is no size, or it is that of
+    the image before and after.
+    """
+    size, orientation = header_of(image)
+    turned = orientation != UPRIGHT
     # Some tools write 0 for what they do not know.
     if any(value in (None, 0, "0") for value in declared):
-        return size
+        return size, turned
     width, height = (as_number(value, f"{where}: the size") for value in declared)
     if width != size[0] or height != size[1]:
-        turned = " (turned by its EXIF orientation)" if (height, width) == size else ""
+        happened = " (turned by its EXIF orientation)" if (height, width) == size else ""
         raise InvalidData(
             f"{where}: boxes are those of an image of {width:g} x {height:g} pixels, and {image} "
-            f"is shown with {size[0]} x {size[1]}{turned}: bring both into agreement"
+            f"is shown with {size[0]} x {size[1]}{happened}: bring both into agreement"
         )
-    return size
+    return size, turned and (orientation not in SIDEWAYS or width == height)

@@ -27,6 +27,8 @@ from taut.vision.annotation_items import (
     brackets,
     distinct_names,
     image_folders,
+    labels_of,
+    without_folders,
 )
 from taut.vision.boxes import Boxes
 
@@ -83,13 +85,14 @@ def read_boxes(
     """Read boxes and find the images that they are in. Needs Pillow.
 
     Images without boxes are kept. Boxes that reach out of their image are clipped, with one
-    warning. The headers of all images are read: an annotation that was made for an image of another
-    size, or for one that is shown turned by its EXIF orientation, is refused.
+    warning. The headers of all images are read: an annotation that declares another size than that
+    of the image as it is shown, turned by its EXIF orientation, is refused. Where an image is shown
+    turned and no size tells whether boxes were drawn before or after, one warning counts them.
 
     Parameters
     ----------
     path : str or path object
-        The file, or the folder that holds it.
+        The file, or the folder that holds it, or has it in a folder `labels`.
     format : {"voc", "coco", "yolo", "plain"}, default=None
         By default it is recognised by the content.
 
@@ -105,7 +108,8 @@ def read_boxes(
           "split" may be added.
     images : str or path object, default=None
         The folder of the images. By default they are searched for in the folder of the file, and in
-        folders `images` or `JPEGImages` in it or beside it.
+        folders `images` or `JPEGImages` in it or beside it. One that is not in the folder that the
+        file names is taken by its bare name; one warning counts these.
     names : list of str, default=None
         Names of classes. YOLO counts them from 0; by default they are the lines of `classes.txt` or
         `obj.names` in the folder of the labels or above it. Other formats name classes themselves,
@@ -133,6 +137,7 @@ def read_boxes(
     """
     path = as_path("path", path)
     check_choice("on_error", on_error, ("raise", "drop"))
+    path = labels_of(path) if path.is_dir() else path
     if format is None:
         format = recognised(path)
     check_choice("format", format, tuple(READERS))
@@ -250,6 +255,22 @@ def _annotated(pictures: list[Picture], drops: bool) -> Annotated:
     ):
         if found:
             warn(f"boxes that {happened}: {len(found)}; the first is {found[0]}", UserWarning)
+    moved = [picture for picture in pictures if without_folders(picture)]
+    if moved:
+        warn(
+            f"images that are not in the folders that they are said to be in, and were taken by "
+            f"their bare names: {len(moved)}; the first is {moved[0].named}, taken from "
+            f"{moved[0].path}: give the folder above by images= if they are others",
+            UserWarning,
+        )
+    turned = [picture.path for picture in pictures if picture.turned and picture.boxes]
+    if turned:
+        warn(
+            f"images that are shown turned by their EXIF orientation, where no size tells whether "
+            f"boxes were drawn on what is shown: {len(turned)}; the first is {turned[0]}. Boxes "
+            "are taken to be those of the image as it is shown: declare sizes, or look at some",
+            UserWarning,
+        )
     classes = sorted({name for of_one in boxes for name in of_one.classes.tolist()})
     return Annotated([picture.path for picture in pictures], boxes, classes)
 

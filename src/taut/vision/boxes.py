@@ -78,8 +78,28 @@ def within(edges: np.ndarray, size: Sequence[float], where: str) -> np.ndarray:
 
 def overlaps(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Intersection over union of each box of a with each of b, shape (len(a), len(b))."""
-    width = np.minimum(a[:, None, 2], b[None, :, 2]) - np.maximum(a[:, None, 0], b[None, :, 0])
-    height = np.minimum(a[:, None, 3], b[None, :, 3]) - np.maximum(a[:, None, 1], b[None, :, 1])
-    common = np.clip(width, 0.0, None) * np.clip(height, 0.0, None)
+    common = _common(a, b)
     union = areas(a)[:, None] + areas(b)[None, :] - common
     return np.divide(common, union, out=np.zeros_like(common), where=union > 0.0)
+
+
+def shares_inside(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The share of each box of a that lies in each of b, shape (len(a), len(b)).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taut.vision.boxes import shares_inside
+    >>> crowd = np.array([[0.0, 0.0, 40.0, 20.0]])
+    >>> shares_inside(np.array([[10.0, 10.0, 20.0, 30.0]]), crowd)
+    array([[0.5]])
+    """
+    common, own = _common(a, b), areas(a)[:, None]
+    return np.divide(common, own, out=np.zeros_like(common), where=own > 0.0)
+
+
+def _common(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The area that each box of a has in common with each of b."""
+    width = np.minimum(a[:, None, 2], b[None, :, 2]) - np.maximum(a[:, None, 0], b[None, :, 0])
+    height = np.minimum(a[:, None, 3], b[None, :, 3]) - np.maximum(a[:, None, 1], b[None, :, 1])
+    return np.clip(width, 0.0, None) * np.clip(height, 0.0, None)

@@ -63,7 +63,8 @@ def extract(
         A folder to keep the features in. What is there already is not extracted again: after a run
         that was killed the next one goes on, and where images, settings or the code of `features`
         have changed their features are extracted anew. It may be shared by several sets of images,
-        and deleted at any time. By default all features stay in memory.
+        and deleted while nothing reads it: neither a fit nor what this function returned. By
+        default all features stay in memory.
     n_jobs : int, default=1
         Threads.
     mirror : bool, default=False
@@ -80,7 +81,7 @@ def extract(
     Raises
     ------
     InvalidData
-        An image cannot be used; the message says which.
+        An image cannot be used; the message says which. Or the cache is a file.
     InvalidFile
         A file of the cache is damaged; the message names it.
 
@@ -99,7 +100,13 @@ def extract(
     if cache is not None:
         cache = as_path("cache", cache).absolute()
         settings = _digest_of_settings(features)
-        cache.mkdir(parents=True, exist_ok=True)
+        try:
+            cache.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError) as error:
+            raise InvalidData(
+                f"features are to be kept in {str(cache)!r}, which is a file or lies in one: give "
+                "the path of a folder"
+            ) from error
     found: list[Pyramid] = []
     names: list[str] = []
     line = ExtractionLine(title="features", visible=verbose >= 1)

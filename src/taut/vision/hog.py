@@ -167,13 +167,7 @@ class HogPyramid:
 
     def _grids(self, height: int, width: int) -> np.ndarray:
         """Rows and columns of cells of each level, without margins."""
-        scales = self.scales
-        if scales is None:
-            scales = self.largest * self.step ** -np.arange(_MOST_SCALES, dtype=np.float64)
-        roots = np.sqrt(self.stretches)
-        sides = np.stack([height * roots, width / roots], axis=1)
-        with np.errstate(over="ignore"):
-            grids = np.floor(np.multiply.outer(scales, sides) / self.cell + 0.5).reshape(-1, 2)
+        grids = self._all_grids(height, width)
         large = (grids >= self.fewest).all(axis=1)
         if not large.any():
             raise InvalidData(
@@ -188,6 +182,21 @@ class HogPyramid:
                 f"pixels on a side, more than {_LONGEST}; give smaller scales"
             )
         return grids[large].astype(np.int64)
+
+    def has_cells(self, height: int, width: int) -> bool:
+        """Whether images of this size have `fewest` cells in each direction at some scale."""
+        return bool((self._all_grids(height, width) >= self.fewest).all(axis=1).any())
+
+    def _all_grids(self, height: int, width: int) -> np.ndarray:
+        """Rows and columns of cells at each scale and stretch, however few."""
+        scales = self.scales
+        if scales is None:
+            scales = self.largest * self.step ** -np.arange(_MOST_SCALES, dtype=np.float64)
+        roots = np.sqrt(self.stretches)
+        sides = np.stack([height * roots, width / roots], axis=1)
+        with np.errstate(over="ignore"):
+            grids = np.floor(np.multiply.outer(scales, sides) / self.cell + 0.5)
+        return grids.reshape(-1, 2)
 
 
 def check_count(name: str, value: Any, low: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from io import BytesIO
 from numbers import Integral
@@ -36,7 +36,8 @@ _TURNS: dict[int, Callable[[np.ndarray], np.ndarray]] = {
     7: lambda pixels: pixels[::-1, ::-1].swapaxes(0, 1),
     8: lambda pixels: pixels[:, ::-1].swapaxes(0, 1),
 }
-_SIDEWAYS = (5, 6, 7, 8)
+UPRIGHT = 1  # the orientation of an image that is shown as it is stored
+SIDEWAYS = (5, 6, 7, 8)
 _ORIENTATION = 0x0112
 _END_OF_JPEG = b"\xff\xd9"
 
@@ -46,8 +47,8 @@ def read_image(source: Any, *, name: str = "the image") -> np.ndarray:
 
     The orientation that a camera has noted (EXIF) is applied. Transparent parts are shown on white.
     Grey images get three equal channels. Of several frames or pages the first is read. Numbers of
-    16 bits are scaled to 8, with white at 65535. A file that breaks off is read as far as it goes,
-    with a warning.
+    16 bits are scaled to 8, with white at 65535; where none is above 255 a warning says so. A file
+    that breaks off is read as far as it goes, with a warning.
 
     Parameters
     ----------
@@ -96,9 +97,15 @@ def image_size(source: Any, *, name: str = "the image") -> tuple[int, int]:
     if not _is_stored(source):
         height, width = _as_array(source, name).shape[:2]
         return width, height
+    return header_of(source, name)[0]
+
+
+def header_of(source: Any, name: str = "the image") -> tuple[tuple[int, int], int]:
+    """Width and height of a stored image as it is shown, and its orientation by EXIF."""
     with _opened(source, name) as (image, _):
-        width, height = image.size
-        return (height, width) if _orientation(image) in _SIDEWAYS else (width, height)
+        (width, height), orientation = image.size, _orientation(image)
+        size = (height, width) if orientation in SIDEWAYS else (width, height)
+        return size, orientation
 
 
 def list_images(folder: str | os.PathLike[str]) -> list[Path]:
@@ -183,11 +190,24 @@ def shrink(image: np.ndarray, boxes: Boxes, longest: int) -> tuple[np.ndarray, B
     """
     _check_pixels("longest", longest)
     height, width = image.shape[:2]
-    factor = min(1.0, longest / max(width, height))
-    to_width, to_height = (max(1, round(side * factor)) for side in (width, height))
+    to_width, to_height = shrunk_size((width, height), longest)
     ratios = np.array([to_width / width, to_height / height])
     edges = boxes.edges * np.tile(ratios, 2)
+    factor = min(1.0, longest / max(width, height))
     return resize(image, to_width, to_height), boxes._replace(edges=edges), factor
+
+
+def shrunk_size(size: Sequence[float], longest: int) -> tuple[int, int]:
+    """Width and height of an image of this size after `shrink`, in whole pixels.
+
+    Examples
+    --------
+    >>> from taut.vision.images import shrunk_size
+    >>> shrunk_size((6400, 255), 640)
+    (640, 26)
+    """
+    width, height = (max(1, round(side * min(1.0, longest / max(size)))) for side in size)
+    return width, height
 
 
 def mirrored(image: np.ndarray, boxes: Boxes) -> tuple[np.ndarray, Boxes]:
@@ -297,13 +317,13 @@ def _opened(source: Any, name: str) -> Iterator[tuple[Any, str]]:
 
 
 def _orientation(image: Any) -> int:
-    """The orientation by EXIF; 1 where nothing must be turned or nothing is known."""
+    """The orientation by EXIF; upright where nothing must be turned or nothing is known."""
     if image.format == "TIFF":  # which Pillow turns itself
-        return 1
+        return UPRIGHT
     with suppress(Exception):  # damaged EXIF leaves the image as good as it was
         # PNG's own `getexif` decodes the whole image, to see whether EXIF comes behind it.
-        return int(_pillow().Image.getexif(image).get(_ORIENTATION, 1))
-    return 1
+        return int(_pillow().Image.getexif(image).get(_ORIENTATION, UPRIGHT))
+    return UPRIGHT
 
 
 def _pixels(image: Any, name: str) -> np.ndarray:
@@ -404,6 +424,12 @@ def _as_bytes(pixels: np.ndarray, name: str) -> np.ndarray:
     kind, n_bytes = pixels.dtype.kind, pixels.dtype.itemsize
     white = 65535 if (kind, n_bytes) == ("u", 2) else 255 if kind in "ui" else 1
     _check_range(pixels, white, name)
+    if white == 65535 and 0 < pixels.max() < 256:
+        warn(
+            f"{name} has numbers of 16 bits, whose white is 65535, and none is above "
+            f"{pixels.max()}: if these are bytes, give them as such, by astype(np.uint8)",
+            UserWarning,
+        )
     return np.rint(pixels * np.float32(255 / white)).astype(np.uint8)
 
 

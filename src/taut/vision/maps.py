@@ -336,7 +336,10 @@ class _MapFile:
         return pyramids
 
     def _verify(self, stamp: Stamp) -> _Small:
-        tensors, meta = files.read(self.path, _KIND)
+        try:
+            tensors, meta = files.read(self.path, _KIND)
+        except InvalidFile as error:
+            raise InvalidFile(f"{error}; or {_REMEDY}") from error
         try:
             _check(tensors, meta.get("margin"), meta.get("unit"))
             n_images = len(tensors["levels"])

@@ -10,6 +10,7 @@ import numpy as np
 
 from taut.errors import InvalidData
 from taut.vision.boxes import Boxes
+from taut.vision.hog import HogPyramid
 from taut.vision.pyramid import Pyramid
 
 _ROUNDS = 50  # of clustering aspect ratios, which are few
@@ -156,11 +157,35 @@ def scales_of_sizes(sizes: np.ndarray, base: float, step: float) -> np.ndarray:
 
 
 class Frame(NamedTuple):
-    """What is known before training: classes, templates, and the scales of images."""
+    """What is known before training: classes, templates, and how images are looked at."""
 
     classes: np.ndarray
     templates: Templates
     scales: np.ndarray
+    cell: int  # side in pixels
+    margin: int  # cells around an image
+    colour: bool
+    longest: int  # to which larger images are shrunk
+
+    @classmethod
+    def of_facts(
+        cls, classes: np.ndarray, templates: np.ndarray, scales: np.ndarray, extraction: np.ndarray
+    ) -> Frame:
+        """The inverse of `facts`."""
+        cell, margin, border, colour, longest = (int(value) for value in extraction)
+        if border < 0 or longest < 1:
+            raise InvalidData(
+                f"extraction_ = {extraction.tolist()} has a negative border or no pixels: fit again"
+            )
+        rows, columns, numbers = templates.T
+        known = Templates(rows, columns, numbers, border)
+        return cls(classes, known, scales, cell, margin, bool(colour), longest)
+
+    def extractor(self) -> HogPyramid:
+        """What makes features of images."""
+        return HogPyramid(
+            cell=self.cell, scales=self.scales, margin=self.margin, colour=self.colour, fewest=2
+        )
 
     def numbered(self, truth: Boxes) -> Boxes:
         """The same with numbers for classes; those that are only ignored are none of these."""
@@ -175,6 +200,9 @@ class Frame(NamedTuple):
             "classes_": self.classes,
             "templates_": np.column_stack([templates.rows, templates.columns, templates.classes]),
             "scales_": self.scales,
+            "extraction_": np.array(
+                [self.cell, self.margin, templates.border, self.colour, self.longest]
+            ),
         }
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+import os
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,6 +15,7 @@ from taut.data.arrays import offsets_of
 from taut.errors import InvalidData
 from taut.vision.descriptors import DenseDescriptors
 from taut.vision.hog import check_count
+from taut.vision.images import list_images, read_image
 
 _BLOCK = 1024  # descriptors that are compared with all words at once
 _MOST_LEVELS = 6
@@ -71,12 +72,12 @@ class VisualWords:
         self.per_image = per_image
         self.random_state = random_state
 
-    def fit(self, images: Iterable[np.ndarray]) -> VisualWords:
+    def fit(self, images: Any) -> VisualWords:
         """Find the words.
 
         Parameters
         ----------
-        images : iterable of ndarray of uint8, shape (height, width, 3)
+        images : iterable of images as `read_image` takes them, or path of a folder
             One is in memory at a time.
 
         Returns
@@ -91,12 +92,17 @@ class VisualWords:
         """
         from sklearn.cluster import MiniBatchKMeans
 
+        if isinstance(images, np.ndarray) and images.ndim == 3:
+            raise InvalidData("images is one image: give a list of images, [image]")
+        if isinstance(images, str | os.PathLike):
+            images = list_images(images)
         check_count("n_words", self.n_words, 1)
         check_count("per_image", self.per_image, 1)
         check_count("random_state", self.random_state, 0)
         rng = np.random.default_rng(self.random_state)
         drawn = []
-        for image in images:
+        for i, given in enumerate(images):
+            image = read_image(given, name=f"image {i}")
             found = self._grid.extract(image).values.reshape(-1, self._grid.n_features)
             which = rng.permutation(len(found))[: self.per_image]
             drawn.append(found[np.sort(which)])
@@ -114,12 +120,12 @@ class VisualWords:
         self.centres_ = np.ascontiguousarray(clusters.cluster_centers_, dtype=np.float32)
         return self
 
-    def transform(self, image: np.ndarray) -> WordMap:
+    def transform(self, image: Any) -> WordMap:
         """Give each point of the grid of an image the nearest word.
 
         Parameters
         ----------
-        image : ndarray of uint8, shape (height, width, 3)
+        image : path, array or whatever else `read_image` takes
 
         Returns
         -------
@@ -127,7 +133,7 @@ class VisualWords:
         """
         if not hasattr(self, "centres_"):
             raise InvalidData("there are no words yet: call fit first")
-        described = self._grid.extract(image)
+        described = self._grid.extract(read_image(image))
         found = described.values.reshape(-1, self.centres_.shape[1])
         # Of |d - c|^2 what depends on the word c is |c|^2 - 2 d.c.
         squares = 0.5 * np.einsum("ij,ij->i", self.centres_, self.centres_)

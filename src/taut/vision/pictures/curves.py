@@ -12,7 +12,7 @@ from taut.errors import InvalidData
 from taut.vision.pictures.backend import pyplot
 
 
-def plot_precision_recall(curves: Mapping[str, Any], ax: Any = None) -> Any:
+def plot_precision_recall(curves: Any, ax: Any = None) -> Any:
     """Draw precision over recall, each curve with its average precision.
 
     Thin lines are the curves, thick ones the best precision from a recall on: average precision
@@ -20,8 +20,8 @@ def plot_precision_recall(curves: Mapping[str, Any], ax: Any = None) -> Any:
 
     Parameters
     ----------
-    curves : dict of name to PrecisionRecall
-        As `taut.metrics.precision_recall` returns them.
+    curves : dict of name to PrecisionRecall, or PrecisionRecall
+        As `taut.metrics.precision_recall` returns them; one curve needs no name.
     ax : matplotlib Axes, optional
         Where to draw; new ones by default.
 
@@ -37,6 +37,8 @@ def plot_precision_recall(curves: Mapping[str, Any], ax: Any = None) -> Any:
     >>> curve = PrecisionRecall(np.array([1.0, 0.5]), np.array([0.5, 0.5]), np.array([0.9, 0.4]))
     >>> ax = plot_precision_recall({"cat": curve})  # doctest: +SKIP
     """
+    if hasattr(curves, "precision"):
+        curves = {"": curves}
     _check_curves(curves)
     ax = _unit_axes(ax)
     for name, curve in curves.items():
@@ -47,7 +49,7 @@ def plot_precision_recall(curves: Mapping[str, Any], ax: Any = None) -> Any:
             np.concatenate([best[:1], best, [0.0]]),
             drawstyle="steps-pre",
             linewidth=2.0,
-            label=f"{name} (average precision {curve.area:.2f})",
+            label=f"{name} (average precision {curve.area:.2f})".strip(),
         )
         ax.plot(curve.recall, curve.precision, color=line.get_color(), linewidth=0.8, alpha=0.6)
     ax.set(xlabel="recall", ylabel="precision")

@@ -10,6 +10,7 @@ import numpy as np
 
 from taut.data.arrays import as_matrix, show
 from taut.errors import InvalidData
+from taut.vision.annotations import as_boxes
 from taut.vision.boxes import Boxes, Detections, overlaps
 from taut.vision.images import read_image
 from taut.vision.pictures.backend import COLOURS, pyplot
@@ -19,7 +20,7 @@ TRUTH = "white"
 
 def plot_boxes(
     image: Any,
-    truths: Boxes | None = None,
+    truths: Any = None,
     detections: Detections | None = None,
     ax: Any = None,
     *,
@@ -35,8 +36,8 @@ def plot_boxes(
     ----------
     image : path, array of shape (height, width) or (height, width, channels), or Pillow image
         As for `taut.vision.images.read_image`.
-    truths : Boxes, optional
-        What is in the image.
+    truths : Boxes, or list of (class, left, top, right, bottom), optional
+        What is in the image, in any form of `taut.vision.as_boxes`.
     detections : Detections, optional
         What was found in it.
     ax : matplotlib Axes, optional
@@ -67,7 +68,7 @@ def plot_boxes(
 
 def plot_image_grid(
     images: Sequence[Any],
-    truths: Sequence[Boxes] | None = None,
+    truths: Sequence[Any] | None = None,
     detections: Sequence[Detections] | None = None,
     columns: int = 4,
     *,
@@ -79,8 +80,8 @@ def plot_image_grid(
     Parameters
     ----------
     images : list of images or paths
-    truths : list of Boxes, optional
-        What is in each image.
+    truths : list with one item per image, optional
+        What is in each image, each as for `plot_boxes`.
     detections : list of Detections, optional
         What was found in each.
     columns : int, default=4
@@ -170,13 +171,15 @@ def show_pixels(ax: Any, pixels: np.ndarray) -> None:
 
 
 def _check(
-    truths: Boxes | None, detections: Detections | None, top: int | None, place: str
+    truths: Any, detections: Detections | None, top: int | None, place: str
 ) -> tuple[Boxes, Detections]:
     """The boxes to draw in an image, checked."""
     if top is not None:
         check_count("top", top)
     nothing = np.empty((0, 4)), np.empty(0, dtype=object), np.empty(0)
     there = Boxes(*nothing) if truths is None else truths
+    if isinstance(there, list | tuple | np.ndarray) and not isinstance(there, Boxes | Detections):
+        (there,) = as_boxes([there], 1)
     found = Detections(*nothing) if detections is None else detections
     there = Boxes(*_columns(there, ("edges", "classes", "ignored"), f"truths{place}"))
     found = Detections(*_columns(found, ("edges", "classes", "scores"), f"detections{place}"))
