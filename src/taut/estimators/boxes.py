@@ -7,7 +7,6 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field
-from numbers import Integral
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -35,6 +34,7 @@ from taut.vision.boxes import Boxes as Truth
 from taut.vision.boxes import Detections
 from taut.vision.maps import MapShards
 from taut.vision.photographs import Photographs
+from taut.vision.pyramid import Pyramid
 from taut.vision.templates import Frame, scales_of, shown_boxes, templates_of
 
 _CANDIDATES = 2000  # windows of each class that suppression looks at
@@ -343,7 +343,8 @@ class BoxSVM(OnlineEstimator):
         """What boxes are refined by, learned from images of a bounded size."""
         if not self.refine:
             return NO_REFINEMENT
-        copies, size, some = len(pyramids) // len(truths), 0, {}
+        copies, size = len(pyramids) // len(truths), 0
+        some: dict[int, Pyramid] = {}
         for i in np.random.default_rng(0).permutation(len(truths))[:_REFINED].tolist():
             pyramid = pyramids[i * copies]
             size += pyramid.cells.nbytes
@@ -476,7 +477,7 @@ class BoxSVM(OnlineEstimator):
         """
         check_is_fitted(self)
         n = len(self.templates_)
-        if not isinstance(number, Integral) or not 0 <= number < n:
+        if number not in range(n):
             raise InvalidData(f"number = {number!r}: give one of the {n} templates, from 0 on")
         frame = Frame.of_facts(self.classes_, self.templates_, self.scales_, self.extraction_)
         border = frame.templates.border

@@ -135,7 +135,8 @@ class Frame(NamedTuple):
             raise InvalidData(
                 f"extraction_ = {extraction.tolist()} has a negative border or no pixels: fit again"
             )
-        known = Templates(*templates.T, border)
+        rows, columns, numbers = templates.T
+        known = Templates(rows, columns, numbers, border)
         return cls(classes, known, scales, cell, margin, bool(colour), longest)
 
     def extractor(self) -> HogPyramid:
