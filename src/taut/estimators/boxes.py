@@ -487,7 +487,7 @@ class BoxSVM(OnlineEstimator):
         """
         check_is_fitted(self)
         n = len(self.templates_)
-        if not 0 <= number < n:
+        if number not in range(n):
             raise InvalidData(f"number = {number!r}: give one of the {n} templates, from 0 on")
         frame = Frame.of_facts(self.classes_, self.templates_, self.scales_, self.extraction_)
         border = frame.templates.border
