@@ -143,7 +143,8 @@ class Boxes(CompiledStructure):
 
     def _blocks(self, features: WindowFeatures, data: BoxesData) -> Blocks:
         features.most_windows = np.diff(data.offsets)
-        size = features.n_potentials + features.space.most + int(np.diff(data.offsets).max())
+        # A sampler's heap, and a number for each group.
+        size = features.n_potentials + 2 * features.space.most + int(np.diff(data.offsets).max())
         return Blocks(data, features, data.offsets, data.truth, work_size=size)
 
     def _grouped(self, features: WindowFeatures, i: int, truth: Truth) -> _Grouped:
@@ -255,9 +256,8 @@ class Boxes(CompiledStructure):
         """
         _best(data, i, work, loss_weight, found[0])
         n, first = data.counts[i], data.starts[i]
-        # What follows the potentials is free.
-        keys = work[data.space.most : data.space.most + n]
-        places = work[data.room : data.room + n].view(np.int32)
+        keys = work[data.room : data.room + n]
+        places = work[data.room + n : data.room + 2 * n].view(np.int32)
         longest = 1
         for g in range(found.shape[1]):
             waiting, missing = 0, loss_weight * data.missing[data.offsets[i] + g]
