@@ -117,7 +117,7 @@ def mean_pose(train: People, test: People) -> Answer:
 METHODS = {
     "5 aspects and springs": (with_springs, {}),
     "1 aspect and springs": (with_springs, {"aspects": 1}),
-    "5 aspects, no springs": (without_springs, {}),
+    "5 aspects without springs": (without_springs, {}),
     "mean pose": (mean_pose, {}),
 }
 

@@ -71,6 +71,15 @@ def test_objects_score_above_images_without_them(model):
     assert not len(model.detect([image_with(rng)])[0].scores)
 
 
+def test_joints_are_likely_visible_where_the_object_is(model):
+    images, _joints = made(2, seed=12)
+    images.append(image_with(np.random.default_rng(13)))
+    chances = model.predict_visible(images, temperature=0.1)
+    assert chances.shape == (3, 3)
+    assert ((chances >= 0.0) & (chances <= 1.0)).all()
+    assert chances[:2].min() > 0.5
+
+
 def test_several_objects_are_found_apart(model):
     images, joints = made(2, seed=3)
     both = np.vstack(images)

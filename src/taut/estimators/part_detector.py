@@ -144,11 +144,10 @@ class PartDetector(StructuralEstimator):
             parts = threads.map(lambda part: list(self._found_in(photographs, part, count)), ranges)
             return [own for part in parts for own in part]
 
-    def _found_in(
-        self, photographs: Photographs, numbers: range, count: int
-    ) -> Iterator[list[tuple[Pose, float]]]:
-        frame = PartFrame.of(self)
-        structure = self._structure(frame, sampling="suppression", suppression=0.0)
+    def _bound(
+        self, structure: Parts, frame: PartFrame, photographs: Photographs, numbers: range
+    ) -> Any:
+        """Some images as data of the structure, with as many weights as the model has."""
         extractor = self._extractor(frame)
         pyramids = [photographs.pyramid(i, extractor) for i in numbers]
         small = [i for i, pyramid in zip(numbers, pyramids, strict=True) if pyramid is None]
@@ -160,6 +159,14 @@ class PartDetector(StructuralEstimator):
                 f"images have features for {data.n_features} weights, and the model has "
                 f"{len(self.coef_)}: give the features that fit saw"
             )
+        return data
+
+    def _found_in(
+        self, photographs: Photographs, numbers: range, count: int
+    ) -> Iterator[list[tuple[Pose, float]]]:
+        frame = PartFrame.of(self)
+        structure = self._structure(frame, sampling="suppression", suppression=0.0)
+        data = self._bound(structure, frame, photographs, numbers)
         w = self.coef_.astype(np.float32)
         labels, scores = data.drawn(w, count)
         nothing = structure.absent(self.coef_)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from taut.checks import check_flag
 from taut.data.weights import check_sample_weight
@@ -262,6 +263,32 @@ class PartSVM(PartDetector):
             which = suppress(boxes, found.scores, suppression, top)
             answers.append(FoundJoints(*(values[which] for values in found)))
         return answers
+
+    def predict_visible(self, images: Any, temperature: float = 1.0) -> np.ndarray:
+        """How likely each joint is visible, over all labels of each image.
+
+        Labels have probabilities proportional to exp(score / temperature), and those without any
+        visible joint count. Sums over all places take much longer than `predict`.
+
+        Parameters
+        ----------
+        images
+            As for `fit`.
+        temperature : float, default=1.0
+            The smaller, the more the best labels count.
+
+        Returns
+        -------
+        ndarray of shape (n_images, n_parts)
+        """
+        check_is_fitted(self)
+        photographs, frame = Photographs(images, self.longest), PartFrame.of(self)
+        structure, chances = self._structure(frame), []
+        for i in range(len(photographs)):
+            data = self._bound(structure, frame, photographs, range(i, i + 1))
+            (found,) = structure.marginals(data.blocks, self.coef_, temperature)
+            chances.append(1.0 - found.hidden)
+        return np.array(chances)
 
     def score(self, images: Any, joints: Any = None, visible: Any = None) -> float:
         """PCK at 0.2: the share of visible joints that are found.
