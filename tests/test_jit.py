@@ -533,7 +533,8 @@ def test_code_of_others_is_not_announced(now, announced):
     assert not announced
 
 
-def test_the_compiler_tells_between_its_steps(monkeypatch, announced):
+def test_the_compiler_tells_between_its_steps(monkeypatch, announced, tmp_path):
+    monkeypatch.setattr(jit.numba.config, "CACHE_DIR", str(tmp_path))  # an earlier run's is warm
     monkeypatch.setattr(jit, "_LONG", 0.0)
     monkeypatch.setattr(jit._compilation, "_told", False)
 
