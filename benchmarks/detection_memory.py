@@ -1,13 +1,13 @@
 """A detector from photographs whose features do not fit into the memory that training may take.
 
-python benchmarks/detection_memory.py --data FOLDER [--images 500 2000] [--memory 150MB]
+python benchmarks/detection_memory.py --data FOLDER [--images 500 2000]
 
 Photographs are made of those of `raccoon`: parts that contain all boxes, half of them mirrored, as
 JPEG files. Their features are extracted once, into files. Then the same model is trained in two
-processes, one after the other: from the files with `OnlineCache(memory=...)`, and with all features
-in memory. Each has imported and compiled everything on a few images before. The rise of each step
-is the largest resident size in it, less the size before the fit. CPU seconds, one thread. Training
-ends at a relative gap of --tol, or after --seconds of CPU.
+processes, one after the other: from the files, chunk by chunk, with `MultiSample(2)`, and with all
+features in memory. Each has imported and compiled everything on a few images before. The rise of
+each step is the largest resident size in it, less the size before the fit. CPU seconds, one thread.
+Training ends at a relative gap of --tol, or after --seconds of CPU.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from detection_data import Photographs, raccoon
 from memory_budget import settled_size, status
 from taut import BoxSVM
 from taut.errors import CacheOverflow, NotConverged
-from taut.solvers import DualCoordinate, OnlineCache
+from taut.solvers import DualCoordinate, MultiSample
 from taut.vision import Boxes, read_image
 from timing import markdown, write_json
 
@@ -132,7 +132,7 @@ def model_of(kind: str, features: Path, options: Any) -> Measured:
     """The estimator, with features on disk or in memory."""
     common = {"tol": options.tol, "random_state": 0, "max_iter": 1000}
     if kind == "on disk":
-        solver = OnlineCache(memory=options.memory)
+        solver = MultiSample(2, "own")
         return Measured(solver=solver, folder=features, **common)
     return Measured(solver=DualCoordinate(cached_passes=3), **common)
 
@@ -202,8 +202,7 @@ def measure(count: int, folder: Path, options: Any) -> list[dict[str, Any]]:
     for kind in options.kinds:
         command = [
             sys.executable, __file__, "--train", kind, str(images), str(features),
-            "--memory", options.memory, "--tol", str(options.tol), "--seconds",
-            str(options.seconds),
+            "--tol", str(options.tol), "--seconds", str(options.seconds),
         ]  # fmt: skip
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
         found.append({"images": count, "kind": kind, "size": size, "extraction": seconds})
@@ -252,8 +251,7 @@ def consistent(results: list[dict[str, Any]]) -> list[str]:
 def main() -> None:
     """Generate, train in processes of their own, report; or train only."""
     arguments = parser(__doc__)
-    arguments.add_argument("--images", type=int, nargs="+", default=[500, 2000])
-    arguments.add_argument("--memory", default="150MB", help="of OnlineCache")
+    arguments.add_argument("--images", type=int, nargs="+", default=[2000])
     arguments.add_argument("--tol", type=float, default=0.02)
     arguments.add_argument("--seconds", type=float, default=600.0, help="CPU, of training")
     arguments.add_argument(

@@ -119,7 +119,7 @@ class BoxSVM(OnlineEstimator):
         Larger images are shrunk to this longest side; boxes are of the images as they are.
     folder : path-like, optional
         Where features are kept, and found again by the next fit. Training then reads them part by
-        part where the solver works so, such as "online_cache". It may be deleted between fits.
+        part where the solver works so, such as "multi_sample". It may be deleted between fits.
 
     Attributes
     ----------
