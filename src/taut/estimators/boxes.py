@@ -39,8 +39,8 @@ from taut.vision.templates import Frame, scales_of, shown_boxes, templates_of
 
 _CANDIDATES = 2000  # windows of each class that suppression looks at
 _OUTSIDE = 0.3  # of a template's side, which may lie outside the image
-_REFINED = 400  # images that boxes are refined by
-_REFINED_BYTES = 1 << 28  # of their cells
+_REFINED = 200  # images that boxes are refined by
+_REFINED_BYTES = 1 << 26  # of their cells
 _HIT = 0.5  # overlap with an object from which a detection is right, to `fit_probabilities`
 
 
@@ -114,7 +114,7 @@ class BoxSVM(OnlineEstimator):
         Whether to learn from the mirrored images as well.
     refine : bool, default=True
         Whether boxes are moved to where a regression on their features says that objects end. It
-        learns from at most 400 images, drawn at random, of at most 256 MB of features together.
+        learns from at most 200 images, drawn at random, of at most 64 MB of features together.
     longest : int, default=640
         Larger images are shrunk to this longest side; boxes are of the images as they are.
     folder : path-like, optional
