@@ -54,8 +54,9 @@ class LatentParts(Parts):
         owner = np.arange(len(known))
         if len(labels) != len(blocks.truth) or not self.valid_labels(blocks, owner, labels).all():
             raise InvalidData("y has windows of other images or parts: give what decode gave")
-        data, features = blocks.data, blocks.features
-        return self._blocks(features, data, labels)  # type: ignore[arg-type]
+        features: Any = blocks.features
+        data: Any = blocks.data
+        return self._blocks(features, data, labels)
 
     def _shares(self) -> np.ndarray:
         return (np.arange(self.n_parts) == self.tree.order[0]).astype(np.float64)
