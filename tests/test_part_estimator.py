@@ -1,5 +1,7 @@
 """Joints of objects from images with joints."""
 
+import copy
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -102,6 +104,15 @@ def test_saved_and_loaded_it_finds_the_same(model, tmp_path):
     assert clone(model).get_params()["names"] == NAMES
     assert_array_equal(again.templates(), model.templates())
     assert model.templates().shape == (3, 3, 3, 37)
+
+
+@pytest.mark.parametrize("changed", [{"cell": 16}, {"cells": 9.0}, {"side": 4}])
+def test_parameters_that_were_changed_since_the_fit_are_refused(model, changed):
+    (name,), other = changed, copy.copy(model).set_params(**changed)
+    with pytest.raises(InvalidData, match=f"{name} = .* fitted with"):
+        other.predict(made(1)[0])
+    with pytest.raises(InvalidData, match=f"{name} = .* fitted with"):
+        other.templates()
 
 
 def test_two_threads_find_the_same(model):

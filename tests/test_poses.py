@@ -1,5 +1,6 @@
 """Boxes with angles: the structures, the kernels on angles, and the estimator."""
 
+import copy
 import itertools
 
 import numpy as np
@@ -347,6 +348,13 @@ def test_saved_and_loaded_it_finds_the_same(model, tmp_path):
         assert_array_equal(found, wanted)
     assert again.certificate_ == model.certificate_
     assert clone(model).get_params()["n_angles"] == 8
+
+
+@pytest.mark.parametrize("changed", [{"cell": 16}, {"kappa": 5.0}, {"colour": False}])
+def test_parameters_that_were_changed_since_the_fit_are_refused(model, changed):
+    (name,), other = changed, copy.copy(model).set_params(**changed)
+    with pytest.raises(InvalidData, match=f"{name} = .* fitted with"):
+        other.predict(made(1)[0])
 
 
 def test_larger_images_are_shrunk_and_boxes_are_theirs(model):

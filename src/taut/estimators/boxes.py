@@ -44,12 +44,33 @@ _REFINED_BYTES = 1 << 26  # of their cells
 _HIT = 0.5  # overlap with an object from which a detection is right, to `fit_probabilities`
 
 
-def check_settings(model: Any, flags: Sequence[str]) -> None:
-    """Refuse what detectors have in common: settings of training and of pyramids, and flags."""
+def check_training(model: Any) -> None:
+    """Refuse settings of training before features are extracted."""
     model._check_options()
     as_solver(model.solver)
     check_factor(model.C)
     check_ends(model.tol, model.max_iter, model.time_limit)
+
+
+def extraction_of(model: Any, names: Sequence[str]) -> np.ndarray:
+    """Parameters that say how images are looked at, as a fitted attribute."""
+    return np.array([float(getattr(model, name)) for name in names])
+
+
+def check_extraction(model: Any, names: Sequence[str]) -> None:
+    """Refuse to answer with parameters that were changed since the fit."""
+    now, fitted = extraction_of(model, names), model.extraction_
+    for name, value, known in zip(names, now.tolist(), fitted.tolist(), strict=True):
+        if value != known:
+            raise InvalidData(
+                f"{name} = {value:g}, and the model was fitted with {known:g}: set it back, or fit "
+                "again"
+            )
+
+
+def check_settings(model: Any, flags: Sequence[str]) -> None:
+    """Refuse what detectors have in common: settings of training and of pyramids, and flags."""
+    check_training(model)
     if form_of(model.kernel) is not LINEAR:
         raise InvalidData(
             f"kernel = {model.kernel!r}: templates are weights of cells; leave the kernel out, "

@@ -58,7 +58,7 @@ class LatentPartSVM(Alternating, PartDetector):
 
     Attributes
     ----------
-    coef_, names_, parents_, counts_, anchors_, layout_, scales_
+    coef_, names_, parents_, counts_, anchors_, layout_, scales_, extraction_
         As of `PartSVM`.
     box_ : ndarray of shape (4,)
         The edges of an object, from its root, in sizes of the object.

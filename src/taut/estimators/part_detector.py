@@ -16,6 +16,7 @@ from taut.binding import bind
 from taut.checks import check_flag, check_number
 from taut.errors import InvalidData
 from taut.estimators.base import StructuralEstimator, estimator
+from taut.estimators.boxes import check_extraction, check_training, extraction_of
 from taut.estimators.forms import LINEAR, form_of
 from taut.solvers import MultiSample
 from taut.structures import Parts
@@ -28,6 +29,7 @@ from taut.vision.poses import Pose
 _SPRING = 0.25  # sizes of the object that springs measure distances in
 _LEAST = 0.05  # of what springs weigh the square of a distance with
 _AT_ONCE = 8  # images that are looked at together
+_EXTRACTION = ("cell", "cells", "side", "colour")
 
 
 @estimator
@@ -59,6 +61,7 @@ class PartDetector(StructuralEstimator):
             raise InvalidData(
                 f"kernel = {self.kernel!r}: templates are weights of cells; leave the kernel out"
             )
+        check_training(self)
         check_flag("colour", self.colour)
         check_whole(self, "side", 1)
         check_whole(self, "cell", 2)
@@ -91,7 +94,7 @@ class PartDetector(StructuralEstimator):
         )  # fmt: skip
 
     def _attributes(self, w: np.ndarray, coef_shape: Any) -> dict[str, np.ndarray]:
-        return {"coef_": w}
+        return {"coef_": w, "extraction_": extraction_of(self, _EXTRACTION)}
 
     def _joint_weights(self) -> np.ndarray:
         return self.coef_
@@ -126,6 +129,7 @@ class PartDetector(StructuralEstimator):
                 f"aspects = {aspects!r:.100}: give a number below {self.counts_.tolist()} for each "
                 "part"
             )
+        check_extraction(self, _EXTRACTION)
         total = int(self.counts_.sum())
         structure = self._structure(PartFrame.of(self))
         per_template = (len(self.coef_) - structure.tail) // total - 1
@@ -148,6 +152,7 @@ class PartDetector(StructuralEstimator):
         self, structure: Parts, frame: PartFrame, photographs: Photographs, numbers: range
     ) -> Any:
         """Some images as data of the structure, with as many weights as the model has."""
+        check_extraction(self, _EXTRACTION)
         extractor = self._extractor(frame)
         pyramids = [photographs.pyramid(i, extractor) for i in numbers]
         small = [i for i, pyramid in zip(numbers, pyramids, strict=True) if pyramid is None]

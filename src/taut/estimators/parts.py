@@ -91,6 +91,8 @@ class PartSVM(PartDetector):
         Where parts are in the mean, in sizes of the object.
     scales_ : ndarray
         Factors by which images are resized.
+    extraction_ : ndarray
+        The parameters that say how images are looked at. Others are refused after the fit.
     {fitted}
 
     Examples

@@ -15,7 +15,7 @@ from taut.data.angles import as_angles, grid_of
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
 from taut.estimators.base import StructuralEstimator, estimator
-from taut.estimators.boxes import check_settings, margin_of
+from taut.estimators.boxes import check_extraction, check_settings, extraction_of, margin_of
 from taut.inference.best_angle import best_pose
 from taut.kernels import AngleFunction, GaussianLabels, LabelKernel, SectorLabels, VonMisesLabels
 from taut.kernels.angles import check_angles
@@ -38,6 +38,9 @@ class _Frame(NamedTuple):
     template: np.ndarray  # rows and columns of cells
     scales: np.ndarray
     stretches: np.ndarray
+
+
+_EXTRACTION = ("cell", "cells", "border", "colour", "kappa", "explicit", "precision")
 
 
 @estimator
@@ -102,6 +105,8 @@ class PoseSVM(StructuralEstimator):
         By how much images are resized, and how much narrower and higher they get.
     angles_ : ndarray
         The grid.
+    extraction_ : ndarray
+        The parameters that say how images are looked at. Others are refused after the fit.
     {fitted}
 
     Examples
@@ -186,6 +191,7 @@ class PoseSVM(StructuralEstimator):
             "scales_": frame.scales,
             "stretches_": frame.stretches,
             "angles_": self._grid(),
+            "extraction_": extraction_of(self, _EXTRACTION),
         }
         return self._keep(fitted | facts)
 
@@ -298,6 +304,7 @@ class PoseSVM(StructuralEstimator):
             on the grid: at the best box they maximise the score.
         """
         check_is_fitted(self)
+        check_extraction(self, _EXTRACTION)
         photographs = Photographs(images, self.longest)
         extractor = self._extractor(_Frame(self.template_, self.scales_, self.stretches_))
         kernel = self._angle_kernel()

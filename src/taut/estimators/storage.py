@@ -177,6 +177,7 @@ _PARTS: dict[str, Form] = {
     "anchors_": Weights(("aspects", 2)),
     "layout_": Weights(("parts", 2)),
     "scales_": Weights(("scales",)),
+    "extraction_": Weights((4,)),
 }
 
 #: The fitted attributes of each estimator, beside those that all have.
@@ -206,6 +207,7 @@ FITTED: dict[str, dict[str, Form]] = {
         "scales_": Weights(("scales",)),
         "stretches_": Weights(("stretches",)),
         "angles_": Weights(("angles",)),
+        "extraction_": Weights((7,)),
     },
     "PartSVM": _PARTS,
     "LatentPartSVM": _PARTS | _LATENT | {"box_": Weights((4,)), "class_": Labels((1,))},
