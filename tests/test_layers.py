@@ -21,7 +21,7 @@ LAYERS = [
     ["compiled"],
     ["storage"],
     ["data", "result"],
-    ["vision"],
+    ["readers", "vision"],
     ["kernels", "metrics"],
     ["spaces"],
     ["inference"],
