@@ -71,6 +71,12 @@ class Answers(NamedTuple):
         return cls(predicted, truth, weight, np.arange(len(predicted) + 1))
 
 
+def answers_to(model: Any, X: Any, y: Any = None) -> Answers:
+    """What a fitted model answers, beside the truths: of data in memory, or of a source."""
+    found: Answers = model._answers(X, y, None)
+    return found
+
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 

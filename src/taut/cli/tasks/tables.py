@@ -1,0 +1,172 @@
+"""Tasks whose data are rows, by themselves, in sequences or of queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+
+from taut.cli.output import plain
+from taut.cli.tasks.base import Asked, Task
+from taut.data.labels import share_right
+from taut.errors import InvalidData
+from taut.estimators.online import Answers, answers_to
+from taut.metrics import LabelPairs, mean_cost
+from taut.metrics.rankings import mean_ndcg
+from taut.readers import open_file, read
+
+_DEPTHS = (1, 5, 10)
+
+
+def columns_of(model: Any) -> dict[str, Any]:
+    """What a file must be read with so that its columns are those of a model."""
+    names = getattr(model, "feature_names_in_", None)
+    if names is not None:
+        return {"columns": [str(name) for name in names]}
+    return {"n_features": int(model.n_features_in_)}
+
+
+class Rows(Task):
+    """What the tasks of files of rows share."""
+
+    #: Whether data are read part by part however much memory there is.
+    streams: ClassVar[bool] = False
+
+    def read(self, path: str, asked: Asked, model: Any = None) -> Any:
+        options = dict(asked.reading)
+        if model is not None:
+            options |= columns_of(model)
+        if self.streams or asked.memory is not None:
+            return open_file(path, **options)
+        return read(path, **options)
+
+    def fit(self, model: Any, data: Any) -> None:
+        model.fit(data)
+
+    def measures(self, model: Any, data: Any) -> dict[str, float]:
+        return self.measured(model, answers_to(model, data))
+
+    def measured(self, model: Any, answers: Answers) -> dict[str, float]:
+        """How good answers are."""
+        raise NotImplementedError
+
+    def answers(self, model: Any, data: Any) -> Iterator[Any]:
+        yield from plain(model.predict(data))
+
+    def scores(self, model: Any, data: Any) -> Iterator[Any]:
+        if not hasattr(model, "decision_function"):
+            raise InvalidData(
+                f"--scores: {type(model).__name__} has no scores beside its answers; leave it out"
+            )
+        yield from plain(model.decision_function(data))
+
+
+def right_and_cost(model: Any, answers: Answers) -> dict[str, float]:
+    """Accuracy, and the mean cost of models that know costs."""
+    predicted, truth, weight = answers[:3]
+    found = {"accuracy": share_right(predicted, truth, weight)}
+    if getattr(model, "cost", None) is not None:
+        found["mean_cost"] = mean_cost(
+            truth, predicted, model.cost_, classes=model.classes_, sample_weight=weight
+        )
+    return found
+
+
+def errors_of_numbers(answers: Answers) -> dict[str, float]:
+    """R squared and mean errors."""
+    weight = answers.weight / answers.weight.sum()
+    error = answers.predicted - answers.truth
+    spread = float(weight @ (answers.truth - weight @ answers.truth) ** 2)
+    square = float(weight @ error**2)
+    return {
+        "r2": 1.0 - square / spread if spread > 0.0 else float("nan"),
+        "mean_absolute_error": float(weight @ np.abs(error)),
+        "root_mean_square_error": float(np.sqrt(square)),
+    }
+
+
+class Binary(Rows):
+    """Two classes."""
+
+    name = "binary"
+    about = "one of two classes for each row"
+    estimators = ("BinarySVM",)
+
+    def measured(self, model: Any, answers: Answers) -> dict[str, float]:
+        return right_and_cost(model, answers)
+
+
+class Multiclass(Binary):
+    """Several classes, which may form a tree."""
+
+    name = "multiclass"
+    about = "one of several classes for each row; with --cost, classes of a tree"
+    estimators = ("MulticlassSVM",)
+
+
+class Regression(Rows):
+    """Numbers."""
+
+    name = "regression"
+    about = "a number for each row"
+    estimators = ("RegressionSVM",)
+
+    def measured(self, model: Any, answers: Answers) -> dict[str, float]:
+        return errors_of_numbers(answers)
+
+
+class Online(Rows):
+    """Classes or numbers, learned in one reading."""
+
+    name = "online"
+    about = "classes or numbers, learned from a stream in constant memory"
+    estimators = ("OnlineSVM",)
+    streams = True
+
+    def measured(self, model: Any, answers: Answers) -> dict[str, float]:
+        of_classes = hasattr(model, "classes_")
+        return right_and_cost(model, answers) if of_classes else errors_of_numbers(answers)
+
+
+class Ranking(Rows):
+    """Rows of queries, which relevance orders."""
+
+    name = "ranking"
+    about = "an order of the rows of each query (qid), by relevance"
+    estimators = ("RankSVM",)
+
+    def measured(self, model: Any, answers: Answers) -> dict[str, float]:
+        predicted, truth, weight, offsets = answers
+        return {
+            f"ndcg@{depth}": mean_ndcg(truth, predicted, offsets, depth, weight)
+            for depth in _DEPTHS
+        }
+
+
+class Sequences(Rows):
+    """Labels of positions."""
+
+    name = "sequence"
+    about = "a label for each position of a sequence, such as the words of a sentence"
+    estimators = ("ChainSVM",)
+
+    def measured(self, model: Any, answers: Answers) -> dict[str, float]:
+        pairs = LabelPairs(answers.truth, answers.predicted, answers.offsets, answers.weight)
+        found = {
+            "accuracy": pairs.position_accuracy(),
+            "sequence_accuracy": pairs.sequence_accuracy(),
+        }
+        if are_chunk_tags(model.classes_):
+            found["chunk_f1"] = pairs.chunk_f1()
+        return found
+
+    def line(self, answer: Any) -> str:
+        # As in CoNLL's files: a label for each line, and an empty line behind each sequence.
+        return "".join(f"{label}\n" for label in answer)
+
+
+def are_chunk_tags(classes: np.ndarray) -> bool:
+    """Whether labels mark chunks: O, and others that begin with B- or I-."""
+    names = [str(name) for name in classes.tolist()]
+    return "O" in names and all(name == "O" or name[:2] in ("B-", "I-") for name in names)
