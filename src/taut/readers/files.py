@@ -12,7 +12,6 @@ import stat
 import sys
 import zlib
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from taut.checks import as_path
@@ -21,12 +20,12 @@ from taut.errors import InvalidFile
 STANDARD_INPUT = "-"
 
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
-_LONGEST_LINE = 2**28  # bytes
+_LONGEST_LINE = 2**27  # bytes
 _HEAD = 4096  # bytes that tell a format
 
 
 class DataFile:
-    """A file of data or a folder, or standard input for the path "-".
+    r"""A file of data or a folder, or standard input for the path "-".
 
     Files that gzip, bzip2, xz or zstd has compressed are known by their first bytes, whatever their
     names.
@@ -45,8 +44,9 @@ class DataFile:
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
     >>> path = Path(tempfile.mkdtemp()) / "notes.txt.gz"
-    >>> _ = path.write_bytes(gzip.compress(b"first\\nsecond\\n"))
+    >>> _ = path.write_bytes(gzip.compress(b"first\nsecond\n"))
     >>> file = DataFile(path)
     >>> list(file.lines())
     [(1, 'first'), (2, 'second')]
@@ -237,6 +237,6 @@ def _open_zstd(file: DataFile, raw: Any) -> Any:
 _OPENERS: dict[bytes, Callable[[DataFile, Any], Any]] = {
     b"\x1f\x8b": lambda file, raw: gzip.GzipFile(fileobj=raw),
     b"BZh": lambda file, raw: bz2.BZ2File(raw),
-    b"\xfd7zXZ\x00": lambda file, raw: lzma.LZMAFile(raw),
+    b"\xfd7zXZ\x00": lambda file, raw: lzma.LZMAFile(raw),  # noqa: SIM115
     b"\x28\xb5\x2f\xfd": _open_zstd,
 }

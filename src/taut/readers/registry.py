@@ -9,8 +9,13 @@ from typing import Any
 from taut.errors import InvalidData, InvalidType
 from taut.readers.base import Format
 from taut.readers.files import DataFile
+from taut.readers.svm_hmm import SvmHmm
+from taut.readers.svmlight import Svmlight
 
-_KNOWN: tuple[type[Format], ...] = ()
+_KNOWN: tuple[type[Format], ...] = (
+    Svmlight,
+    SvmHmm,
+)
 
 #: Formats by name.
 FORMATS: dict[str, type[Format]] = {known.name: known for known in _KNOWN}
