@@ -21,6 +21,7 @@ from taut.estimators.costs import CostSensitive
 from taut.estimators.linear import LinearEstimator
 from taut.estimators.online import Answers, Plan, takes_sources
 from taut.estimators.probabilities import ClassProbabilities
+from taut.estimators.tables import takes_tables
 from taut.problem import Problem
 from taut.structures import Multiclass, Scalar, SlackRescaled
 
@@ -104,6 +105,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         """The class of each row."""
         raise NotImplementedError
 
+    @takes_tables
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Share of rows whose class is right; a source has targets and weights of its own."""
         # scikit-learn's accuracy sorts labels, which labels of any type need not allow.
@@ -154,6 +156,7 @@ class BinarySVM(ClassProbabilities, LinearClassifier):
         tags.classifier_tags.multi_class = False
         return tags
 
+    @takes_tables
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, margin: Any = None) -> Self:
         """Fit rows X to two classes y.
 
@@ -256,6 +259,7 @@ class MulticlassSVM(CostSensitive, ClassProbabilities, LinearClassifier):
 
     rescaling: str = "margin"
 
+    @takes_tables
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit rows X to classes y.
 
@@ -301,6 +305,7 @@ class MulticlassSVM(CostSensitive, ClassProbabilities, LinearClassifier):
         best = self._scores(X).argmax(axis=1)
         return self.classes_[best]
 
+    @takes_tables
     def score(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, metric: str = "accuracy"
     ) -> float:

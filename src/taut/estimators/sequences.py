@@ -19,6 +19,7 @@ from taut.errors import InvalidData
 from taut.estimators.base import columns_of, estimator
 from taut.estimators.distributions import LabelDistribution, normalizes
 from taut.estimators.online import Answers, OnlineSequences, Plan, takes_sources
+from taut.estimators.tables import takes_tables
 from taut.metrics import LabelPairs
 from taut.spaces.expansion import KernelExpansion
 from taut.structures import Chain
@@ -73,6 +74,7 @@ class ChainSVM(OnlineSequences, LabelDistribution):
 
     _takes_sparse = _needs_y = True
 
+    @takes_tables
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, lengths: Any = None) -> Self:
         """Fit sequences.
 
@@ -125,6 +127,7 @@ class ChainSVM(OnlineSequences, LabelDistribution):
         labels, offsets = self._labels(X, lengths)
         return self._by_example(labels, offsets, X, lengths=lengths)
 
+    @takes_tables
     def score(
         self,
         X: Any,

@@ -15,7 +15,7 @@ from taut.readers.base import Format
 from taut.readers.files import DataFile
 from taut.readers.registry import as_format
 from taut.readers.sources import FileSource
-from taut.readers.tables import Extent, Table, joined
+from taut.readers.tables import Extent, Table
 
 _BLOCK = 4_000_000  # bytes to parse at once
 
@@ -80,9 +80,7 @@ def read(
         parts.append(part)
     if not parts:
         raise file.fault("has no rows; check that it is the file that you mean")
-    whole = joined(parts)
-    parts.clear()
-    whole = extent.laid_out(whole)
+    whole = extent.whole(parts)
     if sp.issparse(whole.X):
         known = known.of_columns(extent.first, extent.width)
     return Table(*whole, known.feature_names, file.name, known)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from taut.data.arrays import Matrix
-from taut.data.chunks import as_csr
+from taut.data.chunks import as_csr, concatenate
+from taut.data.source import Source
 from taut.data.targets import find_classes
 from taut.errors import InvalidData
 from taut.readers.base import Part
@@ -169,6 +170,25 @@ def _stacked_rows(rows: list[Any]) -> Any:
     )
 
 
+def table_of(source: Source) -> Table:
+    """All of a source in memory.
+
+    Examples
+    --------
+    >>> from taut.data import Stream
+    >>> X, y = table_of(Stream([(np.eye(2), [3, 4]), (np.eye(2), [3, 5])]))
+    >>> X.shape, y
+    ((4, 2), array([3, 4, 3, 5]))
+    """
+    parts = []
+    with closing(source.chunks()) as chunks:
+        for chunk in chunks:
+            own = concatenate([chunk])
+            lengths = None if own.offsets is None else np.diff(own.offsets)
+            parts.append(Part(own.X, source.labels(own), own.sample_weight, None, lengths))
+    return Table(*joined(parts), name=type(source).__name__)
+
+
 class Extent:
     """Which columns the parts of a file have, and whether targets are whole numbers.
 
@@ -210,8 +230,9 @@ class Extent:
             y = y.astype(np.float64)
         return part._replace(X=X, y=y)
 
-
-def check_width(X: Matrix, width: int, name: str) -> None:
-    """Refuse rows without columns."""
-    if width < 1:
-        raise InvalidData(f"{name} has no features: its rows are empty; check the file")
+    def whole(self, parts: list[Part]) -> Part:
+        """All parts of a file as one, in the layout of `as_matrix`; they are used up."""
+        part = self.laid_out(joined(parts))
+        if sp.issparse(part.X) and part.X.nnz < 2**31:
+            part.X.indptr = part.X.indptr.astype(np.int32)
+        return part
