@@ -21,7 +21,7 @@ LAYERS = [
     ["compiled"],
     ["storage"],
     ["data", "result"],
-    ["readers", "vision"],
+    ["features", "readers", "vision"],
     ["kernels", "metrics"],
     ["spaces"],
     ["inference"],

@@ -54,7 +54,8 @@ def _read_rows(model: Any, given: Given, loss: str, losses_of: Callable[[Any], L
     found = _problem_of(model, given)
     problem: Any = found.problem
     linear = found.plain and problem.comes_as == "whole" and problem.space is None
-    if not linear or problem.y.ndim > 1:  # beside margins
+    extracted = getattr(model, "features", None) is not None
+    if not linear or extracted or problem.y.ndim > 1:  # beside margins
         return _to_solve(model, found)
     space = LinearSpace(given.matrix(int(model.n_features_in_)), model._bias)
     bias, weights = float(model.intercept_[0]), np.ravel(model.coef_)

@@ -18,6 +18,7 @@ from taut.data.weights import check_margin, check_sample_weight
 from taut.errors import InvalidData
 from taut.estimators.base import columns_of, estimator
 from taut.estimators.costs import CostSensitive
+from taut.estimators.extracting import Extracting
 from taut.estimators.linear import LinearEstimator
 from taut.estimators.online import Answers, Plan, takes_sources
 from taut.estimators.probabilities import ClassProbabilities
@@ -118,7 +119,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
 
 
 @estimator
-class BinarySVM(ClassProbabilities, LinearClassifier):
+class BinarySVM(Extracting, ClassProbabilities, LinearClassifier):
     """Linear binary classifier with the hinge loss.
 
     Minimises P(w) = 1/2 |w|^2 + C sum_i weight_i max(0, 1 - y_i <w, (x_i, bias)>), the intercept
@@ -130,6 +131,7 @@ class BinarySVM(ClassProbabilities, LinearClassifier):
     {intercept}
     {class_weight}
     {calibrate}
+    {features}
 
     Attributes
     ----------
@@ -163,7 +165,8 @@ class BinarySVM(ClassProbabilities, LinearClassifier):
         Parameters
         ----------
         X : array-like or sparse of shape (n, n_features), or Source
-            A source, such as `taut.data.open_shards(path)`, has targets of its own.
+            A source, such as `taut.data.open_shards(path)`, has targets of its own. With
+            `features`, what that takes.
         y : array-like of shape (n,)
         sample_weight : array-like of shape (n,), optional
             Factors on C.
@@ -172,8 +175,9 @@ class BinarySVM(ClassProbabilities, LinearClassifier):
         """
         if isinstance(X, Source):
             return self._fit_source(X, y=y, sample_weight=sample_weight, margin=margin)
+        X, extracted = self._extract_to_fit(X)
         matrix, classes, codes, weight = self._blocks(X, y, sample_weight)
-        columns = columns_of(X, matrix) | {"classes_": self._two(classes)}
+        columns = columns_of(X, matrix) | extracted | {"classes_": self._two(classes)}
         targets = _signs(codes, margin if margin is None else check_margin(margin, len(codes)))
         fitted = self._train_rows(
             Scalar(self._bias), matrix, targets, weight, (1, matrix.shape[1]), codes, sample_weight
@@ -215,7 +219,7 @@ class BinarySVM(ClassProbabilities, LinearClassifier):
 
 
 @estimator
-class MulticlassSVM(CostSensitive, ClassProbabilities, LinearClassifier):
+class MulticlassSVM(Extracting, CostSensitive, ClassProbabilities, LinearClassifier):
     """Linear multiclass classifier (Crammer and Singer) with any cost matrix.
 
     Minimises P(W) = 1/2 |W|^2 + C sum_i weight_i max_k [cost(y_i, k) - <w_yi - w_k, (x_i, bias)>].
@@ -235,6 +239,7 @@ class MulticlassSVM(CostSensitive, ClassProbabilities, LinearClassifier):
     {intercept}
     {class_weight}
     {calibrate}
+    {features}
 
     Attributes
     ----------
@@ -266,15 +271,17 @@ class MulticlassSVM(CostSensitive, ClassProbabilities, LinearClassifier):
         Parameters
         ----------
         X : array-like or sparse of shape (n, n_features), or Source
-            A source, such as `taut.data.open_shards(path)`, has targets of its own.
+            A source, such as `taut.data.open_shards(path)`, has targets of its own. With
+            `features`, what that takes.
         y : array-like of shape (n,)
         sample_weight : array-like of shape (n,), optional
             Factors on C.
         """
         if isinstance(X, Source):
             return self._fit_source(X, y=y, sample_weight=sample_weight)
+        X, extracted = self._extract_to_fit(X)
         matrix, classes, codes, weight = self._blocks(X, y, sample_weight)
-        known = self._known(classes)
+        known = self._known(classes) | extracted
         structure, shape = self._structure(known["cost_"]), (len(classes), matrix.shape[1])
         fitted = self._train_rows(structure, matrix, codes, weight, shape, codes, sample_weight)
         return self._keep(fitted | columns_of(X, matrix) | known)

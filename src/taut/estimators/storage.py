@@ -13,6 +13,8 @@ import scipy.sparse as sp
 
 from taut.errors import InvalidFile, InvalidType
 from taut.estimators.learning_curve import LearningCurve
+from taut.features import Extractor
+from taut.features import stored as extractors
 from taut.kernels import Function, Kernel
 from taut.kernels import stored as kernels
 from taut.result import Certificate, History, Rounds
@@ -138,7 +140,18 @@ class Value(NamedTuple):
         return (value,) * len(self.length), self.length
 
 
-Form = Weights | Labels | Rows | Places | Value
+class Extraction(NamedTuple):
+    """A fitted extractor, with as many columns as others have features."""
+
+    shape: Shape
+
+    def look_at(self, name: str, value: Any) -> tuple[tuple[int, ...], Shape]:
+        """As of `Weights`."""
+        require(isinstance(value, Extractor) and hasattr(value, "columns_"), f"{name} is unfitted")
+        return (value.n_features_out_,), self.shape
+
+
+Form = Weights | Labels | Rows | Places | Value | Extraction
 
 _TRAINED: dict[str, Form] = {
     "certificate_": Value(Certificate),
@@ -270,6 +283,9 @@ _OPTIONAL: dict[str, Form] = {
     "primal_": Value(Real, 0.0),
     "probability_": Weights((2,)),
 }
+#: Of the estimators that make features themselves.
+_EXTRACTED: dict[str, Form] = {"features_": Extraction(("features",))}
+_EXTRACTING = ("BinarySVM", "MulticlassSVM", "ChainSVM")
 _WITH_KERNEL: dict[str, Form] = {
     "support_vectors_": Rows(("support", "features")),
     "support_classes_": Weights(("support",)),
@@ -279,6 +295,8 @@ _WITH_KERNEL: dict[str, Form] = {
 def _check_fitted(name: str, fitted: dict[str, Any]) -> None:
     """Refuse attributes that are not those of an estimator, and shapes that do not agree."""
     forms, optional = _TRAINED | FITTED[name], _OPTIONAL
+    if name in _EXTRACTING:
+        optional = optional | _EXTRACTED
     if name == "OnlineSVM":
         forms = (FITTED[name] if "classes_" in fitted else _ONLINE_STRUCTURED) | _COURSE
         optional = _OPTIONAL | _COLUMNS
@@ -343,6 +361,11 @@ def _encode(name: str, value: Any, tensors: dict[str, np.ndarray]) -> dict[str, 
     if isinstance(value, np.ndarray):
         labels = [files.encode_label(label) for label in value.tolist()]
         return {"labels": labels, "dtype": value.dtype.str}
+    if isinstance(value, Extractor):
+        settings, arrays = extractors.to_dict(value)
+        places = {part: f"{name}.{part}" for part in arrays}
+        tensors.update({tensor: arrays[part] for part, tensor in places.items()})
+        return {"extractor": settings, "arrays": places}
     if isinstance(value, Kernel):
         return {"kernel": kernels.to_dict(value)}
     if name == "kernel" and callable(value):
@@ -351,6 +374,11 @@ def _encode(name: str, value: Any, tensors: dict[str, np.ndarray]) -> dict[str, 
         raise InvalidType(
             f"angle_kernel = {value!r} is a function, which no file can hold: call "
             "set_params(angle_kernel='von_mises') before saving, and give the function to taut.load"
+        )
+    if name in ("features", "features_") and hasattr(value, "fit_transform"):
+        raise InvalidType(
+            f"{name} = {value!r} is not one of taut's extractors and cannot be stored: use one of "
+            "taut.features, or transform the data before fit"
         )
     if name == "schedule" and callable(value):
         raise InvalidType(
@@ -437,11 +465,17 @@ def _csr(item: dict[str, Any], tensors: dict[str, np.ndarray]) -> sp.csr_array:
     return rows
 
 
+def _extractor(item: dict[str, Any], tensors: dict[str, np.ndarray]) -> Extractor:
+    arrays = {part: tensors[place] for part, place in item["arrays"].items()}
+    return extractors.from_dict(item["extractor"], arrays)
+
+
 _DECODERS: dict[str, Callable[[dict[str, Any], dict[str, np.ndarray]], Any]] = {
     "tensor": lambda item, tensors: tensors[item["tensor"]],
     "labels": _labels,
     "kernel": lambda item, _: kernels.from_dict(item["kernel"]),
     "csr": _csr,
+    "extractor": _extractor,
     "certificate": lambda item, _: Certificate.from_dict(item["certificate"]),
     "history": lambda item, _: History.from_dict(item["history"]),
     "curve": lambda item, _: LearningCurve.from_dict(item["curve"]),
