@@ -24,6 +24,7 @@ from taut.estimators import storage
 from taut.estimators.compression import compressed
 from taut.estimators.documentation import SHARED
 from taut.estimators.forms import HasKernel, form_of
+from taut.estimators.packing import Packing
 from taut.estimators.priors import CoefRegularizer
 from taut.problem import Problem
 from taut.result import OVER_RETURNED, DualPoint, Record, Status
@@ -163,7 +164,9 @@ class Estimator(HasKernel, BaseEstimator):
         self.__dict__.update(fitted)
         return self
 
-    def save(self, path: str | os.PathLike) -> None:
+    def save(
+        self, path: str | os.PathLike, *, dtype: Any = None, sparse: bool | str = False
+    ) -> None:
         """Write the fitted model to one file: safetensors with JSON metadata and a SHA-256.
 
         Everything that prediction needs, the certificate and the history are in it; callbacks and
@@ -173,9 +176,27 @@ class Estimator(HasKernel, BaseEstimator):
         ----------
         path : str or path
             An existing file is replaced as a whole.
+        dtype : "float32", optional
+            Store the weights in single precision. Where that changes one of them, the certificate
+            in the file says so and is no longer `exact`; this model stays as it is.
+        sparse : bool or "auto", default=False
+            Store only the weights that are not zero, and where they are; "auto" does so for each
+            array that becomes smaller by it. What is loaded is the same.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> import taut
+        >>> model = taut.BinarySVM(random_state=0).fit([[0.0], [1.0]], [0, 1])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = os.path.join(folder, "small.taut")
+        ...     model.save(path, dtype="float32", sparse="auto")
+        ...     again = taut.load(path)
+        >>> bool((again.coef_ == model.coef_.astype("float32")).all())
+        True
         """
         check_is_fitted(self)
-        storage.save(self, path)
+        storage.save(self, path, Packing.of(dtype, sparse))
 
     def _plain_params(self) -> dict[str, Any]:
         """The parameters, of types that a file can hold."""

@@ -244,15 +244,21 @@ class OnlineSVM(ClassifierMixin, RowScores):
             warn_of_interrupt()
         return self._take(fitted)
 
-    def save(self, path: str | os.PathLike) -> None:
+    def save(
+        self, path: str | os.PathLike, *, dtype: Any = None, sparse: bool | str = False
+    ) -> None:
         """Write the fitted model to one file, as of `BinarySVM`; read it with `taut.load`.
 
         Parameters
         ----------
         path : str or path
             An existing file is replaced as a whole.
+        dtype : "float32", optional
+            Store the weights in single precision, without their objective `primal_`.
+        sparse : bool or "auto", default=False
+            Store only the weights that are not zero, and where they are.
         """
-        super().save(path)
+        super().save(path, dtype=dtype, sparse=sparse)
         if not isinstance(self.random_state, Integral | None):
             warn(
                 f"random_state = {self.random_state!r} is no part of the file, and the loaded "
