@@ -35,7 +35,7 @@ LAYERS = [
     ["solving"],
     ["latent"],
     ["estimators"],
-    ["certification", "paths"],
+    ["certification", "exports", "paths"],
     ["cli"],
 ]
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}

@@ -136,7 +136,8 @@ __all__ = [
 
 
 _SUBMODULES = (
-    "data", "errors", "kernels", "metrics", "sampling", "solvers", "structures", "vision",
+    "data", "errors", "exports", "kernels", "metrics", "sampling", "solvers", "structures",
+    "vision",
 )  # fmt: skip
 
 

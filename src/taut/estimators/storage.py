@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
@@ -18,6 +17,7 @@ from taut.kernels import Kernel
 from taut.result import Certificate, History, Rounds
 from taut.storage import files
 from taut.storage.stored import LOOSE_TYPES, check_size, check_types, require
+from taut.storage.versions import versions
 
 KIND = "model"
 _NOT_SAVED = ("callbacks", "checkpoint", "structure")
@@ -42,7 +42,7 @@ def save(model: Any, path: str | os.PathLike, packing: Packing) -> None:
             name: encode(name, value, tensors, packing)
             for name, value in packing.certified(fitted).items()
         },
-        "versions": {name: sys.modules[name].__version__ for name in ("taut", "numpy")},
+        "versions": versions(),
     }
     files.write(path, KIND, tensors, meta)
 
