@@ -12,6 +12,7 @@ from typing import Any, ClassVar, NamedTuple, Self, SupportsIndex, overload
 
 import numpy as np
 
+from taut.console.tables import html_table
 from taut.storage.stored import check_types, require
 
 #: What a certificate is about unless it says otherwise.
@@ -167,6 +168,18 @@ class Certificate:
             return f"{bound} {rounded_up(self.gap):.2g} above the optimum{so_far}"
         percent = 100.0 * self.gap / self.dual if self.gap > 0.0 else 0.0
         return f"{bound} {rounded_up(percent):.2g} % above the optimum"
+
+    def _repr_html_(self) -> str:
+        """The certificate as a table in notebooks."""
+        rows = {
+            "status": f"{self.status.name}: {self.message}",
+            "objective": f"{self.primal:.6g}",
+            "lower bound": f"{self.dual:.6g}",
+            "relative gap": f"{rounded_up(self.relative_gap):.2g}, {self._distance()}",
+            "bounds are": f"{'proven' if self.exact else 'estimates'}, of {self.of}",
+            "passes": f"{self.passes} in {self.seconds:.2g} s",
+        }
+        return html_table("Certificate", rows)
 
     @property
     def is_of_rounded(self) -> bool:

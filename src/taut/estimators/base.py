@@ -26,6 +26,7 @@ from taut.estimators.documentation import SHARED
 from taut.estimators.forms import HasKernel, form_of
 from taut.estimators.packing import Packing
 from taut.estimators.priors import CoefRegularizer
+from taut.estimators.scikit_learn import UNDER_WAY, Interoperable, watched
 from taut.problem import Problem
 from taut.result import OVER_RETURNED, DualPoint, Record, Status
 from taut.solvers import SOLVERS, Solver
@@ -57,6 +58,8 @@ def estimator(cls: type[T]) -> type[T]:
     scikit-learn wants all parameters spelt out in each constructor, and nothing else in it.
     """
     cls.__doc__ = (cls.__doc__ or "").format(**SHARED)
+    if "fit" in vars(cls):
+        setattr(cls, "fit", watched(vars(cls)["fit"]))  # noqa: B010
     return dataclass(kw_only=True, eq=False, repr=False)(cls)
 
 
@@ -79,7 +82,7 @@ def columns_of(X: Any, matrix: Matrix) -> dict[str, Any]:
 
 
 @estimator
-class Estimator(HasKernel, BaseEstimator):
+class Estimator(HasKernel, Interoperable):
     """What all estimators share: rows that are checked, threads, seeds, files."""
 
     n_jobs: int | None = 1
@@ -230,7 +233,8 @@ class StructuralEstimator(Estimator):
         if not (isinstance(given, Iterable) and all(map(callable, given))):
             raise InvalidType(f"callbacks = {given!r}: give a list of functions of a taut.Record")
         check_number("verbose", self.verbose)
-        return [*given, progress_line(self.verbose, self.tol, type(self).__name__)]
+        line = progress_line(self.verbose, self.tol, type(self).__name__)
+        return [*given, *self._watching(), line]
 
     def _works_on_rows(self) -> bool:
         """Whether the solver does without the whole matrix of a kernel."""
@@ -274,15 +278,17 @@ class StructuralEstimator(Estimator):
         y: Any,
         sample_weight: np.ndarray | None,
         coef_shape: tuple[int, int] | None,
+        facts: dict[str, Any],
     ) -> dict[str, Any]:
-        """Fitted attributes, from data in memory."""
+        """Fitted attributes, from data in memory, and `facts`, those that do not depend on w."""
         options, form = self._options(), form_of(self.kernel)
         problem = Problem(
             structure, X, y, self.C, sample_weight, self._threads(),
             form.regularizer(self, coef_shape), form.space(self, structure),
         )  # fmt: skip
+        self._describe(lambda w, of: form.attributes(self, w, coef_shape, of) | facts)
         w, fitted = self._solve(problem, options)
-        return fitted | form.attributes(self, w, coef_shape, problem)
+        return fitted | form.attributes(self, w, coef_shape, problem) | facts
 
     def _solve(
         self, problem: Problem, options: dict[str, Any]
@@ -328,7 +334,7 @@ class StructuralEstimator(Estimator):
     def _copy(self, **parameters: Any) -> Self:
         """The same model with other parameters, without what a next fit would start from."""
         other = copy.copy(self).set_params(**parameters)
-        for name in (*_KEPT, "_keeps_end"):
+        for name in (*_KEPT, *UNDER_WAY, "_keeps_end"):
             other.__dict__.pop(name, None)
         return other
 

@@ -95,7 +95,7 @@ class ChainSVM(OnlineSequences, LabelDistribution):
         columns = columns_of(X, matrix) | {"classes_": classes}
         structure, shape = self._structure(len(classes)), (len(classes), matrix.shape[1])
         rows = (Checked(matrix), offsets)
-        return self._keep(self._train(structure, rows, codes, weight, shape) | columns)
+        return self._keep(self._train(structure, rows, codes, weight, shape, columns))
 
     def _structure(self, n_labels: int) -> Chain:
         check_flag("boundary", self.boundary)
