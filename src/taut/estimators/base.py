@@ -26,7 +26,7 @@ from taut.estimators.documentation import SHARED
 from taut.estimators.forms import HasKernel, form_of
 from taut.estimators.packing import Packing
 from taut.estimators.priors import CoefRegularizer
-from taut.estimators.scikit_learn import UNDER_WAY, Interoperable, watched
+from taut.estimators.scikit_learn import Interoperable, watched
 from taut.problem import Problem
 from taut.result import OVER_RETURNED, DualPoint, Record, Status
 from taut.solvers import SOLVERS, Solver
@@ -334,7 +334,7 @@ class StructuralEstimator(Estimator):
     def _copy(self, **parameters: Any) -> Self:
         """The same model with other parameters, without what a next fit would start from."""
         other = copy.copy(self).set_params(**parameters)
-        for name in (*_KEPT, *UNDER_WAY, "_keeps_end"):
+        for name in (*_KEPT, "_skl_callbacks", "_keeps_end"):
             other.__dict__.pop(name, None)
         return other
 

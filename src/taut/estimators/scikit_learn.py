@@ -29,7 +29,9 @@ except ImportError:  # before scikit-learn 1.9
     with_callbacks = None
 
 #: What belongs to a fit that is under way, and to no copy of its model.
-UNDER_WAY = ("_tasks", "_skl_callbacks", "_parent_callback_ctx")
+UNDER_WAY = (
+    "_tasks", "_callback_fit_ctx", "_skl_callbacks_to_teardown", "_parent_callback_ctx",
+)  # fmt: skip
 
 Attributes = Callable[[np.ndarray, Any], dict[str, Any]]
 
@@ -63,10 +65,14 @@ class Tasks:
         self.run = run
 
     def __call__(self, record: Record) -> bool:
-        """A pass is over; whether a callback asks for the end of training."""
+        """As of `pass_over`, with what the fitted attributes would be now."""
+        return self.pass_over(self._fitted)
+
+    def pass_over(self, fitted: Callable[[], dict[str, Any] | None]) -> bool:
+        """Tell of a pass; whether a callback asks for the end of training."""
         task = self.context.subcontext(task_name="pass")
         task.call_on_fit_task_begin(**self.told)
-        return bool(task.call_on_fit_task_end(**self.told, reconstruction_attributes=self._fitted))
+        return bool(task.call_on_fit_task_end(**self.told, reconstruction_attributes=fitted))
 
     def end(self) -> None:
         """The model is fitted."""
@@ -110,6 +116,10 @@ def watched(fit: Callable[..., Any]) -> Callable[..., Any]:
 class Interoperable(CallbackSupportMixin, BaseEstimator):
     """An estimator that scikit-learn's callbacks can watch, and whose picture has a certificate."""
 
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return {name: value for name, value in state.items() if name not in UNDER_WAY}
+
     def _describe(self, attributes: Attributes) -> None:
         """Say what the fitted attributes are that weights of a problem amount to."""
         tasks: Tasks | None = vars(self).get("_tasks")
@@ -120,6 +130,10 @@ class Interoperable(CallbackSupportMixin, BaseEstimator):
         """What is to be told of each pass of the fit that is under way."""
         own = vars(self)
         return [own["_tasks"]] if "_tasks" in own else []
+
+    def _pass_over(self, fitted: dict[str, Any]) -> bool:
+        """Tell of a pass that no run has told of; whether a callback asks for the end."""
+        return any(tasks.pass_over(lambda: fitted) for tasks in self._watching())
 
     def _repr_html_inner(self) -> str:
         certificate = vars(self).get("certificate_")
