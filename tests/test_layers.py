@@ -35,7 +35,7 @@ LAYERS = [
     ["solving"],
     ["latent"],
     ["estimators"],
-    ["certification", "paths"],
+    ["certification", "exports", "paths"],
     ["report"],
     ["cli"],
     ["__main__"],

@@ -141,8 +141,8 @@ __all__ = [
 
 
 _SUBMODULES = (
-    "data", "errors", "features", "kernels", "metrics", "readers", "sampling", "solvers",
-    "structures", "vision",
+    "data", "errors", "exports", "features", "kernels", "metrics", "readers", "sampling",
+    "solvers", "structures", "vision",
 )  # fmt: skip
 
 

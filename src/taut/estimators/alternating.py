@@ -53,10 +53,14 @@ class Alternating(OnlineEstimator):
         self,
         kind: Callable[..., LatentProblem],
         coef_shape: tuple[int, int] | None,
+        facts: dict[str, Any] | None,
         *data: Any,
         **more: Any,
     ) -> tuple[Problem, dict[str, Any]]:
-        """The problem of the last latent parts, and all fitted attributes but these parts."""
+        """The problem of the last latent parts, and all fitted attributes but these parts.
+
+        `facts` are those that do not depend on w, or None where more is needed to predict.
+        """
         form = form_of(self.kernel)
         problem = kind(
             *data, C=self.C, n_jobs=self._threads(), regularizer=form.regularizer(self, coef_shape),
@@ -65,6 +69,8 @@ class Alternating(OnlineEstimator):
         options, fitted_before = self._options(), {"coef_", "dual_coef_"} & vars(self).keys()
         for name in ("max_rounds", "round_tol"):
             check_number(name, getattr(self, name))
+        if facts is not None:
+            self._describe(lambda w, of: form.attributes(self, w, coef_shape, of) | facts)
         result = alternate(
             problem,
             max_rounds=self.max_rounds,
@@ -74,7 +80,7 @@ class Alternating(OnlineEstimator):
         )
         fitted = self._facts(result) | {"rounds_": result.rounds}
         own = form.attributes(self, result.w, coef_shape, result.problem)
-        return result.problem, fitted | own
+        return result.problem, fitted | own | (facts or {})
 
 
 @estimator
@@ -131,8 +137,8 @@ class BagClassifier(LinearClassifier, Alternating):
         matrix, offsets = as_bags(X, lengths)
         classes, codes, weight = self._labelled(y, len(offsets) - 1, sample_weight, "bag")
         known = self._known(classes)
-        fitted = self._fit_bags(matrix, offsets, codes, weight, known)
-        return self._keep(fitted | columns_of(X, matrix) | known)
+        facts = columns_of(X, matrix) | known
+        return self._keep(self._fit_bags(matrix, offsets, codes, weight, facts))
 
     def _fit_bags(
         self,
@@ -140,15 +146,15 @@ class BagClassifier(LinearClassifier, Alternating):
         offsets: np.ndarray,
         codes: np.ndarray,
         weight: np.ndarray,
-        known: dict[str, Any],
+        facts: dict[str, Any],
     ) -> dict[str, Any]:
         """The fitted attributes, from checked data."""
-        structure = self._structure(known)
-        shape = self._columns(len(known["classes_"])), matrix.shape[1]
+        structure = self._structure(facts)
+        shape = self._columns(len(facts["classes_"])), matrix.shape[1]
         X, y = (Checked(matrix), offsets), self._truths(codes, np.zeros_like(codes))
         first = self._first(matrix, offsets, codes, self._seed())
         last, fitted = self._alternate(
-            LatentProblem, shape, structure, X, y, sample_weight=weight, first=first,
+            LatentProblem, shape, facts, structure, X, y, sample_weight=weight, first=first,
             space=form_of(self.kernel).space(self, structure),
         )  # fmt: skip
         latent = np.asarray(last.y, dtype=np.intp).reshape(len(codes), -1)[:, -1]
@@ -185,9 +191,10 @@ class BagClassifier(LinearClassifier, Alternating):
             return replace(chunk, y=np.asarray(complete(structure, chunk.examples, y, w)))
 
         _, fitted = self._alternate(
-            StreamedLatentProblem, shape, structure, source, impute, recoding=factors.tobytes()
-        )
-        return self._keep(fitted | known | {"n_features_in_": n})
+            StreamedLatentProblem, shape, known | {"n_features_in_": n}, structure, source, impute,
+            recoding=factors.tobytes(),
+        )  # fmt: skip
+        return self._keep(fitted)
 
     def predict(self, X: Any, *, lengths: Any = None) -> np.ndarray:
         """The class of each bag."""

@@ -180,9 +180,10 @@ class BinarySVM(Extracting, ClassProbabilities, LinearClassifier):
         columns = columns_of(X, matrix) | extracted | {"classes_": self._two(classes)}
         targets = _signs(codes, margin if margin is None else check_margin(margin, len(codes)))
         fitted = self._train_rows(
-            Scalar(self._bias), matrix, targets, weight, (1, matrix.shape[1]), codes, sample_weight
-        )
-        return self._keep(fitted | columns)
+            Scalar(self._bias), matrix, targets, weight, (1, matrix.shape[1]), codes, sample_weight,
+            columns,
+        )  # fmt: skip
+        return self._keep(fitted)
 
     def _plan(self, source: Source) -> Plan:
         classes = self._two(self._classes_of(source))
@@ -283,8 +284,11 @@ class MulticlassSVM(Extracting, CostSensitive, ClassProbabilities, LinearClassif
         matrix, classes, codes, weight = self._blocks(X, y, sample_weight)
         known = self._known(classes) | extracted
         structure, shape = self._structure(known["cost_"]), (len(classes), matrix.shape[1])
-        fitted = self._train_rows(structure, matrix, codes, weight, shape, codes, sample_weight)
-        return self._keep(fitted | columns_of(X, matrix) | known)
+        facts = columns_of(X, matrix) | known
+        fitted = self._train_rows(
+            structure, matrix, codes, weight, shape, codes, sample_weight, facts
+        )
+        return self._keep(fitted)
 
     def _structure(self, cost: np.ndarray) -> Any:
         check_choice("rescaling", self.rescaling, _RESCALINGS)

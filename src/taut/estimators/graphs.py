@@ -64,7 +64,7 @@ class _NodeLabels(LabelDistribution):
         # As a list where it is one: there are solvers that take examples one by one.
         examples = graphs if isinstance(X, Graphs) else list(X)
         labels = np.split(codes, graphs.offsets[1:-1])
-        return self._keep(self._train(structure, examples, labels, weight, shape) | columns)
+        return self._keep(self._train(structure, examples, labels, weight, shape, columns))
 
     def _structure(self, n_labels: int) -> Structure | CompiledStructure:
         raise NotImplementedError

@@ -173,7 +173,7 @@ class LatentStructuredSVM(Alternating, StructuredSVM):
         if isinstance(X, Source):
             return self._fit_source(X, y=y, sample_weight=sample_weight)
         _, fitted = self._alternate(
-            LatentProblem, None, self.structure, X, y, sample_weight=sample_weight,
+            LatentProblem, None, {}, self.structure, X, y, sample_weight=sample_weight,
             space=form_of(self.kernel).space(self, self.structure),
         )  # fmt: skip
         return self._keep(fitted)
@@ -187,7 +187,7 @@ class LatentStructuredSVM(Alternating, StructuredSVM):
             completed: Any = complete(self.structure, chunk.examples, labels, w)
             return replace(chunk, y=completed)
 
-        _, fitted = self._alternate(StreamedLatentProblem, None, self.structure, source, impute)
+        _, fitted = self._alternate(StreamedLatentProblem, None, {}, self.structure, source, impute)
         return self._keep(fitted)
 
     def _joint_weights(self) -> np.ndarray:

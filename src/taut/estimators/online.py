@@ -138,6 +138,7 @@ class OnlineEstimator(StructuralEstimator):
         refuse_beside(others)
         self._needs_parts()
         options, plan = self._options(), self._plan(source)
+        self._describe(lambda w, of: plan.facts | self._attributes(w, plan.coef_shape))
         w, fitted = self._solve(self._streamed(source, plan), options)
         return self._keep(fitted | plan.facts | self._attributes(w, plan.coef_shape))
 

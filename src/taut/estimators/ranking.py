@@ -103,7 +103,7 @@ class RankSVM(OnlineSequences):
                 "does not have them: sort its rows and columns by query, and give lengths"
             )
         rows, shape = (Checked(queries.matrix), queries.offsets), (1, queries.matrix.shape[1])
-        return self._keep(self._train(self._structure(), rows, relevance, weight, shape) | columns)
+        return self._keep(self._train(self._structure(), rows, relevance, weight, shape, columns))
 
     def _plan(self, source: Source) -> Plan:
         n = source.n_features or 0

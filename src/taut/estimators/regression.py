@@ -67,8 +67,8 @@ class RegressionSVM(RegressorMixin, LinearEstimator):
             return self._fit_source(X, y=y, sample_weight=sample_weight)
         matrix, targets, weight = self._blocks(X, y, sample_weight)
         columns, shape = columns_of(X, matrix), (1, matrix.shape[1])
-        fitted = self._train(self._structure(), Checked(matrix), targets, weight, shape)
-        return self._keep(fitted | columns)
+        fitted = self._train(self._structure(), Checked(matrix), targets, weight, shape, columns)
+        return self._keep(fitted)
 
     def _structure(self) -> Regression:
         check_number("epsilon", self.epsilon)

@@ -105,7 +105,7 @@ class ChainSVM(Extracting, OnlineSequences, LabelDistribution):
         columns = columns_of(X, matrix) | extracted | {"classes_": classes}
         structure, shape = self._structure(len(classes)), (len(classes), matrix.shape[1])
         rows = (Checked(matrix), offsets)
-        return self._keep(self._train(structure, rows, codes, weight, shape) | columns)
+        return self._keep(self._train(structure, rows, codes, weight, shape, columns))
 
     def top_transitions(
         self, n: int = 10, *, against: bool = False

@@ -79,7 +79,7 @@ class StructuredSVM(OnlineEstimator, HasStructure):
         if isinstance(X, Source):
             return self._fit_source(X, y=y, sample_weight=sample_weight)
         self._check(X, y)
-        return self._keep(self._train(self.structure, X, y, sample_weight, None))
+        return self._keep(self._train(self.structure, X, y, sample_weight, None, {}))
 
     def _options(self) -> dict[str, Any]:
         check_flag("check", self.check)
