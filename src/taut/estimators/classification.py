@@ -149,6 +149,8 @@ class BinarySVM(ClassProbabilities, LinearClassifier):
     True
     """
 
+    _keeps_support = True
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
@@ -255,6 +257,8 @@ class MulticlassSVM(CostSensitive, ClassProbabilities, LinearClassifier):
     """
 
     rescaling: str = "margin"
+
+    _keeps_support = True
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit rows X to classes y.

@@ -71,7 +71,7 @@ class ChainSVM(OnlineSequences, LabelDistribution):
     loss: str = "hamming"
     boundary: bool = False
 
-    _takes_sparse = _needs_y = True
+    _takes_sparse = _needs_y = _keeps_support = True
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, lengths: Any = None) -> Self:
         """Fit sequences.

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from taut.duals.support import DualSupport
 from taut.errors import InvalidFile, InvalidType
 from taut.estimators.learning_curve import LearningCurve
 from taut.kernels import Function, Kernel
@@ -269,6 +270,7 @@ _OPTIONAL: dict[str, Form] = {
     "latent_": Weights(("bags",)),
     "primal_": Value(Real, 0.0),
     "probability_": Weights((2,)),
+    "dual_support_": Value(DualSupport),
 }
 _WITH_KERNEL: dict[str, Form] = {
     "support_vectors_": Rows(("support", "features")),
@@ -361,6 +363,10 @@ def _encode(name: str, value: Any, tensors: dict[str, np.ndarray]) -> dict[str, 
         parts = {part: f"{name}.{part}" for part in _CSR}
         tensors.update({tensor: getattr(value, part) for part, tensor in parts.items()})
         return {"csr": parts, "shape": list(map(int, value.shape))}
+    if isinstance(value, DualSupport):
+        parts = {part: f"{name}.{part}" for part in value.arrays()}
+        tensors.update({parts[part]: array for part, array in value.arrays().items()})
+        return {"support": parts, "blocks": value.n_blocks}
     if isinstance(value, Certificate):
         return {"certificate": value.to_dict()}
     if isinstance(value, Rounds):
@@ -442,6 +448,9 @@ _DECODERS: dict[str, Callable[[dict[str, Any], dict[str, np.ndarray]], Any]] = {
     "labels": _labels,
     "kernel": lambda item, _: kernels.from_dict(item["kernel"]),
     "csr": _csr,
+    "support": lambda item, tensors: DualSupport.of_arrays(
+        item["blocks"], {part: tensors[tensor] for part, tensor in item["support"].items()}
+    ),
     "certificate": lambda item, _: Certificate.from_dict(item["certificate"]),
     "history": lambda item, _: History.from_dict(item["history"]),
     "curve": lambda item, _: LearningCurve.from_dict(item["curve"]),
