@@ -18,6 +18,7 @@ from taut.data.weights import check_margin, check_sample_weight
 from taut.errors import InvalidData
 from taut.estimators.base import columns_of, estimator
 from taut.estimators.costs import CostSensitive
+from taut.estimators.explained import ExplainedBinary, ExplainedCosts
 from taut.estimators.linear import LinearEstimator
 from taut.estimators.online import Answers, Plan, takes_sources
 from taut.estimators.probabilities import ClassProbabilities
@@ -116,7 +117,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
 
 
 @estimator
-class BinarySVM(ClassProbabilities, LinearClassifier):
+class BinarySVM(ExplainedBinary, ClassProbabilities, LinearClassifier):
     """Linear binary classifier with the hinge loss.
 
     Minimises P(w) = 1/2 |w|^2 + C sum_i weight_i max(0, 1 - y_i <w, (x_i, bias)>), the intercept
@@ -148,8 +149,6 @@ class BinarySVM(ClassProbabilities, LinearClassifier):
     >>> model.certificate_.relative_gap <= 1e-3
     True
     """
-
-    _keeps_support = True
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -214,7 +213,7 @@ class BinarySVM(ClassProbabilities, LinearClassifier):
 
 
 @estimator
-class MulticlassSVM(CostSensitive, ClassProbabilities, LinearClassifier):
+class MulticlassSVM(ExplainedCosts, CostSensitive, ClassProbabilities, LinearClassifier):
     """Linear multiclass classifier (Crammer and Singer) with any cost matrix.
 
     Minimises P(W) = 1/2 |W|^2 + C sum_i weight_i max_k [cost(y_i, k) - <w_yi - w_k, (x_i, bias)>].
@@ -257,8 +256,6 @@ class MulticlassSVM(CostSensitive, ClassProbabilities, LinearClassifier):
     """
 
     rescaling: str = "margin"
-
-    _keeps_support = True
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit rows X to classes y.

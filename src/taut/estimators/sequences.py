@@ -18,6 +18,7 @@ from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
 from taut.estimators.base import columns_of, estimator
 from taut.estimators.distributions import LabelDistribution, normalizes
+from taut.estimators.explained import ExplainedSequences
 from taut.estimators.online import Answers, OnlineSequences, Plan, takes_sources
 from taut.metrics import LabelPairs
 from taut.spaces.expansion import KernelExpansion
@@ -31,7 +32,7 @@ _METRICS = {
 
 
 @estimator
-class ChainSVM(OnlineSequences, LabelDistribution):
+class ChainSVM(ExplainedSequences, OnlineSequences, LabelDistribution):
     """Labels for the positions of sequences: weights per label, and per pair of neighbours.
 
     Minimises P(w) = 1/2 |w|^2 + C sum_i weight_i max_y [loss(y_i, y) - score(y_i) + score(y)] with
@@ -71,7 +72,7 @@ class ChainSVM(OnlineSequences, LabelDistribution):
     loss: str = "hamming"
     boundary: bool = False
 
-    _takes_sparse = _needs_y = _keeps_support = True
+    _takes_sparse = _needs_y = True
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, lengths: Any = None) -> Self:
         """Fit sequences.
