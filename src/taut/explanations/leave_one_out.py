@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from taut.explanations.classes import TrainedClasses
+from taut.explanations.span import falls
 from taut.explanations.sequences import Potentials, Sequence, TrainedSequences
 
 _ROUNDING = 1e-12  # relative to scores: a margin must exceed it
@@ -72,14 +73,16 @@ def of_classes(trained: TrainedClasses, binary: bool) -> LeaveOneOut:
     safe = _safe(trained, centre, removals.radii())
     optimal = trained.scores - 0.5 * trained.own
     at_optimum = _safe(trained, optimal, 0.5 * np.sqrt(removals.squares))
-    estimate = trained.lead(optimal).min(axis=1) > 0.0
+    fall = falls(trained)
+    right = None if fall is None else trained.lead(trained.scores - fall).min(axis=1) > 0.0
     xi_alpha = None
     if binary:
         alpha = np.abs(trained.coefficients[:, 1])
         reached = 2.0 * alpha * trained.squares.max() + trained.slacks >= 1.0
         xi_alpha = float(reached.mean())
     return LeaveOneOut(
-        _share(safe), _share(estimate), _share(at_optimum | safe), safe, None, xi_alpha
+        _share(safe), None if right is None else _share(right), _share(at_optimum | safe), safe,
+        None, xi_alpha,
     )
 
 

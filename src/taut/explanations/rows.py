@@ -26,8 +26,8 @@ class Rows(ABC):
         """The squared length of each row."""
 
     @abstractmethod
-    def gram(self, first: int, last: int) -> np.ndarray:
-        """Inner products of the rows first..last with each other."""
+    def products(self, which: np.ndarray) -> np.ndarray:
+        """Inner products of some rows with each other."""
 
 
 class LinearRows(Rows):
@@ -47,9 +47,9 @@ class LinearRows(Rows):
         squares = self.X.multiply(self.X) if sp.issparse(self.X) else np.square(self.X)
         return np.asarray(squares.sum(axis=1)).ravel() + self.constant
 
-    def gram(self, first, last):
+    def products(self, which):
         """X X' + constant."""
-        own = self.X[first:last]
+        own = self.X[which]
         return _dense(own @ own.T) + self.constant
 
 
@@ -74,11 +74,11 @@ class KernelledRows(Rows):
         """k(x, x) + constant."""
         return self.kernel.prepared(self.X, np.float64).diagonal() + self.constant
 
-    def gram(self, first, last):
+    def products(self, which):
         """The kernel's matrix + constant."""
         if self.kernel.of_matrix:
-            return self.X[first:last, first:last] + self.constant
-        own = self.kernel.prepared(self.X[first:last], np.float64)
+            return self.X[np.ix_(which, which)] + self.constant
+        own = self.kernel.prepared(self.X[which], np.float64)
         out = np.empty((own.n, own.n))
         own.block(EVERY, own, EVERY, out)
         return out + self.constant

@@ -180,7 +180,9 @@ class TrainedSequences:
     def __iter__(self) -> Iterator[Sequence]:
         for i, (first, last) in enumerate(pairwise(self.offsets.tolist())):
             c = self._statistics(i)
-            nodes = self.rows.gram(first, last) @ c.nodes if c.nodes.any() else c.nodes
+            nodes = c.nodes
+            if nodes.any():
+                nodes = self.rows.products(np.arange(first, last)) @ nodes
             scores = self.scores._replace(nodes=self.scores.nodes[first:last])
             yield Sequence(i, self.truth[first:last], scores, c, c._replace(nodes=nodes))
 
