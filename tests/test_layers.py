@@ -33,7 +33,7 @@ LAYERS = [
     ["solvers"],
     ["training"],
     ["solving"],
-    ["latent"],
+    ["latent", "explanations"],
     ["estimators"],
     ["certification", "exports", "paths"],
     ["report"],

@@ -424,6 +424,9 @@ class Result:
         Makes `state`.
     read_dual_point : callable
         Sums up the dual variables.
+    read_support : callable
+        Tells which blocks have dual weight (`taut.duals.support.DualSupport`); None where the
+        solver keeps no dual variables of all blocks.
     advice : str
         What to change, where a limit ended the solve; `certificate.message` ends with it.
     """
@@ -434,6 +437,7 @@ class Result:
     read_state: Callable[[], dict[str, np.ndarray]] = field(repr=False)
     read_dual_point: Callable[[], DualPoint] = field(repr=False)
     advice: str = field(default="", repr=False)
+    read_support: Callable[[], Any] = field(default=lambda: None, repr=False)
 
     @functools.cached_property
     def state(self) -> dict[str, np.ndarray]:

@@ -232,6 +232,8 @@ class StructuralEstimator(Estimator):
 
     #: Whether a fit leaves its `End`, which holds all data.
     _keeps_end: ClassVar[bool] = False
+    #: Whether it leaves which blocks have dual weight.
+    _keeps_support: ClassVar[bool] = False
 
     def _callbacks(self) -> list[Callable[[Record], object]]:
         given = self.callbacks
@@ -310,6 +312,9 @@ class StructuralEstimator(Estimator):
                 fitted["_state"] = result.state
             except InvalidData as error:
                 warn(f"the next fit cannot start from this one: {error}", RuntimeWarning)
+        support = result.read_support() if self._keeps_support else None
+        if support is not None:
+            fitted["dual_support_"] = support
         if self._keeps_end:
             fitted["_end"] = End(problem, result.read_dual_point())
         return result.w, fitted
@@ -360,7 +365,8 @@ class StructuralEstimator(Estimator):
     def _with_attributes(self, own: dict[str, Any], fitted: dict[str, Any]) -> Self:
         """Take attributes and what is known about them; all else that a fit learned stays."""
         facts = {name: value for name, value in vars(self).items() if name.endswith("_")}
-        facts.pop("temperature_", None)  # it was that of other weights
+        for name in ("temperature_", "dual_support_"):  # they were those of other weights
+            facts.pop(name, None)
         return self._take(facts | own | fitted)
 
     def _coef_shape(self) -> tuple[int, int] | None:

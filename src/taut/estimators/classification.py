@@ -18,6 +18,7 @@ from taut.data.weights import check_margin, check_sample_weight
 from taut.errors import InvalidData
 from taut.estimators.base import columns_of, estimator
 from taut.estimators.costs import CostSensitive
+from taut.estimators.explained import ExplainedBinary, ExplainedCosts
 from taut.estimators.extracting import Extracting
 from taut.estimators.linear import LinearEstimator
 from taut.estimators.online import Answers, Plan, takes_sources
@@ -119,7 +120,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
 
 
 @estimator
-class BinarySVM(Extracting, ClassProbabilities, LinearClassifier):
+class BinarySVM(Extracting, ExplainedBinary, ClassProbabilities, LinearClassifier):
     """Linear binary classifier with the hinge loss.
 
     Minimises P(w) = 1/2 |w|^2 + C sum_i weight_i max(0, 1 - y_i <w, (x_i, bias)>), the intercept
@@ -220,7 +221,9 @@ class BinarySVM(Extracting, ClassProbabilities, LinearClassifier):
 
 
 @estimator
-class MulticlassSVM(Extracting, CostSensitive, ClassProbabilities, LinearClassifier):
+class MulticlassSVM(
+    Extracting, ExplainedCosts, CostSensitive, ClassProbabilities, LinearClassifier
+):
     """Linear multiclass classifier (Crammer and Singer) with any cost matrix.
 
     Minimises P(W) = 1/2 |W|^2 + C sum_i weight_i max_k [cost(y_i, k) - <w_yi - w_k, (x_i, bias)>].

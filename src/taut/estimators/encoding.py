@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from taut.duals.support import DualSupport
 from taut.errors import InvalidFile, InvalidType
 from taut.estimators.learning_curve import LearningCurve
 from taut.estimators.packing import WHOLE, Packing, unpacked, widened
@@ -72,6 +73,10 @@ def encode(
         item = {"csr": parts, "shape": list(map(int, value.shape))}
         numbers = packing.item(parts["data"], value.data, tensors)
         return item | {key: kind for key, kind in numbers.items() if key == "dtype"}
+    if isinstance(value, DualSupport):
+        parts = {part: f"{name}.{part}" for part in value.arrays()}
+        tensors.update({parts[part]: array for part, array in value.arrays().items()})
+        return {"support": parts, "blocks": value.n_blocks}
     if isinstance(value, Certificate):
         return {"certificate": value.to_dict()}
     if isinstance(value, Rounds):
@@ -161,6 +166,9 @@ _DECODERS: dict[str, Callable[[dict[str, Any], dict[str, np.ndarray]], Any]] = {
     "kernel": lambda item, _: kernels.from_dict(item["kernel"]),
     "csr": _csr,
     "extractor": _extractor,
+    "support": lambda item, tensors: DualSupport.of_arrays(
+        item["blocks"], {part: tensors[tensor] for part, tensor in item["support"].items()}
+    ),
     "certificate": lambda item, _: Certificate.from_dict(item["certificate"]),
     "history": lambda item, _: History.from_dict(item["history"]),
     "curve": lambda item, _: LearningCurve.from_dict(item["curve"]),

@@ -19,6 +19,7 @@ from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
 from taut.estimators.base import columns_of, estimator
 from taut.estimators.distributions import LabelDistribution, normalizes
+from taut.estimators.explained import ExplainedSequences
 from taut.estimators.extracting import Extracting, top_pairs
 from taut.estimators.online import Answers, OnlineSequences, Plan, takes_sources
 from taut.estimators.tables import takes_tables
@@ -34,7 +35,7 @@ _METRICS = {
 
 
 @estimator
-class ChainSVM(Extracting, OnlineSequences, LabelDistribution):
+class ChainSVM(Extracting, ExplainedSequences, OnlineSequences, LabelDistribution):
     """Labels for the positions of sequences: weights per label, and per pair of neighbours.
 
     Minimises P(w) = 1/2 |w|^2 + C sum_i weight_i max_y [loss(y_i, y) - score(y_i) + score(y)] with

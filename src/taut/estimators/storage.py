@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from taut.duals.support import DualSupport
 from taut.estimators.encoding import decode, encode
 from taut.estimators.learning_curve import LearningCurve
 from taut.estimators.packing import Packing
@@ -292,6 +293,7 @@ _OPTIONAL: dict[str, Form] = {
     "latent_": Weights(("bags",)),
     "primal_": Value(Real, 0.0),
     "probability_": Weights((2,)),
+    "dual_support_": Value(DualSupport),
 }
 #: Of the estimators that make features themselves.
 _EXTRACTED: dict[str, Form] = {"features_": Extraction(("features",))}

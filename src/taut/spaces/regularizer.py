@@ -140,6 +140,13 @@ class Prior:
             return scipy.linalg.solve_triangular(self.root, psi, trans="T")
         return psi / self.scale
 
+    def covariance(self, psi: np.ndarray) -> np.ndarray:
+        """R^-1 R^-1' psi: what a dual vector adds to the weights where they have no bounds."""
+        plane = self.plane(psi)
+        if self.scale is None:
+            return scipy.linalg.solve_triangular(self.root, plane)
+        return plane / self.scale
+
     def bounds(self) -> np.ndarray:
         """The bounds of v, R lower where R is diagonal; with a full matrix there are none."""
         if self.scale is None:

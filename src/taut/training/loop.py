@@ -452,7 +452,7 @@ class Run:
         assert self.best_w is not None
         return Result(
             self.problem.weights(self.best_w), certificate, self.history, self.read_state,
-            self.read_dual_point, what_to_do,
+            self.read_dual_point, what_to_do, self.state.support,
         )  # fmt: skip
 
     def read_dual_point(self) -> DualPoint:
