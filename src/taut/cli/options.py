@@ -63,9 +63,7 @@ def number_or_text(text: str) -> float | str:
 
 def add_data(parser: argparse.ArgumentParser, name: str, what: str) -> None:
     """The file of data, and how it is read."""
-    parser.add_argument(
-        name, help=f"{what}: a file, a folder, or - for standard input"
-    )
+    parser.add_argument(name, help=f"{what}: a file, a folder, or - for standard input")
     add_reading(parser)
 
 

@@ -16,6 +16,8 @@ from taut.features import Extractor
 from taut.features import stored as extractors
 from taut.kernels import Function, Kernel
 from taut.kernels import stored as kernels
+from taut.readers import Format
+from taut.readers import stored as readings
 from taut.result import Certificate, History, Rounds
 from taut.solvers import SOLVERS, Solver
 from taut.spaces.joint import Expansion
@@ -73,6 +75,8 @@ def encode(
         item = {"csr": parts, "shape": list(map(int, value.shape))}
         numbers = packing.item(parts["data"], value.data, tensors)
         return item | {key: kind for key, kind in numbers.items() if key == "dtype"}
+    if isinstance(value, Format):
+        return {"reading": readings.to_dict(value)}
     if isinstance(value, DualSupport):
         parts = {part: f"{name}.{part}" for part in value.arrays()}
         tensors.update({parts[part]: array for part, array in value.arrays().items()})
@@ -166,6 +170,7 @@ _DECODERS: dict[str, Callable[[dict[str, Any], dict[str, np.ndarray]], Any]] = {
     "kernel": lambda item, _: kernels.from_dict(item["kernel"]),
     "csr": _csr,
     "extractor": _extractor,
+    "reading": lambda item, _: readings.from_dict(item["reading"]),
     "support": lambda item, tensors: DualSupport.of_arrays(
         item["blocks"], {part: tensors[tensor] for part, tensor in item["support"].items()}
     ),

@@ -20,8 +20,8 @@ from taut.data.source import Source
 from taut.errors import InvalidData
 from taut.estimators.base import StructuralEstimator, as_solver, estimator
 from taut.estimators.forms import linear_only
-from taut.estimators.tables import refuse_beside, takes_tables
-from taut.readers.tables import widened
+from taut.estimators.tables import refuse_beside, spread, takes_tables
+from taut.readers.tables import Table, widened
 from taut.solvers import SOLVERS, OnlineCache, Solver
 from taut.solving import OnlineRun
 from taut.streamed import StreamedProblem
@@ -73,9 +73,12 @@ class Answers(NamedTuple):
         return cls(predicted, truth, weight, np.arange(len(predicted) + 1))
 
 
-def answers_to(model: Any, X: Any, y: Any = None) -> Answers:
-    """What a fitted model answers, beside the truths: of data in memory, or of a source."""
-    found: Answers = model._answers(X, y, None)
+def answers_to(model: Any, data: Table | Source) -> Answers:
+    """What a fitted model answers for a table or a source, beside the truths."""
+    brought: dict[str, Any] = {"y": None, "sample_weight": None}
+    if isinstance(data, Table):
+        data, brought = spread(model, data, ["y", "sample_weight", "groups", "lengths"])
+    found: Answers = model._answers(data, **brought)
     return found
 
 

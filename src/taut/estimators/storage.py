@@ -16,6 +16,7 @@ from taut.estimators.learning_curve import LearningCurve
 from taut.estimators.packing import Packing
 from taut.features import Extractor
 from taut.kernels import Kernel
+from taut.readers import Format
 from taut.result import Certificate, History, Rounds
 from taut.storage import files
 from taut.storage.stored import LOOSE_TYPES, check_size, check_types, require
@@ -294,6 +295,7 @@ _OPTIONAL: dict[str, Form] = {
     "primal_": Value(Real, 0.0),
     "probability_": Weights((2,)),
     "dual_support_": Value(DualSupport),
+    "reading_": Value(Format),
 }
 #: Of the estimators that make features themselves.
 _EXTRACTED: dict[str, Form] = {"features_": Extraction(("features",))}

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from taut.errors import InvalidData
+from taut.readers.sources import FileSource
 from taut.readers.tables import Table, widened
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -17,6 +18,7 @@ def takes_tables(method: F) -> F:
     """Let a method take a `Table`: its X, and of the rest what the method has arguments for.
 
     A fitted model, but for `fit`, which begins anew, gets the rows with all columns that it knows.
+    What was fitted to a file remembers how the file was read, as `reading_`.
     """
     names = list(inspect.signature(method).parameters)[2:]
     begins = method.__name__ == "fit"
@@ -24,11 +26,17 @@ def takes_tables(method: F) -> F:
     @functools.wraps(method)
     def call(self: Any, X: Any, *values: Any, **others: Any) -> Any:
         if not isinstance(X, Table):
-            return method(self, X, *values, **others)
+            result = method(self, X, *values, **others)
+            if begins and isinstance(X, FileSource):
+                self.reading_ = X.format
+            return result
         given = dict(zip(names, values)) | others
         rows, brought = spread(self, X, names, begins)
         refuse_beside({name: given.get(name) for name in brought})
-        return method(self, rows, **(given | brought))
+        result = method(self, rows, **(given | brought))
+        if begins and X.format is not None:
+            self.reading_ = X.format
+        return result
 
     return cast(F, call)
 

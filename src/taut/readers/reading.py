@@ -24,7 +24,7 @@ def read(
     path: str | os.PathLike[str],
     format: str | Format | None = None,
     *,
-    like: Table | FileSource | None = None,
+    like: Any = None,
     **options: Any,
 ) -> Table:
     r"""Read a file of data into memory.
@@ -37,8 +37,9 @@ def read(
     format : str or Format, optional
         One of `taut.readers.FORMATS`; by default the one that suits the suffix of the path, or else
         the first bytes.
-    like : Table or FileSource, optional
-        Training data: a file with test data is read in the same way, with the same columns.
+    like : Table, FileSource or fitted model, optional
+        Training data, or a model that was fitted to a file: a file with test data is read in the
+        same way, with the same columns.
     **options
         Of the format, such as ``n_features`` for svmlight files or ``target`` for CSV files.
 
@@ -90,7 +91,7 @@ def open_file(
     path: str | os.PathLike[str],
     format: str | Format | None = None,
     *,
-    like: Table | FileSource | None = None,
+    like: Any = None,
     chunk_size: int | str = "4MB",
     **options: Any,
 ) -> Source:
@@ -146,18 +147,20 @@ def open_file(
 def _format(
     file: DataFile,
     given: str | Format | None,
-    like: Table | FileSource | None,
+    like: Any,
     options: dict[str, Any],
 ) -> Format:
     if like is None:
         return as_format(file, given, options)
-    if not isinstance(like, Table | FileSource) or like.format is None:
+    known = getattr(like, "reading_", None) or getattr(like, "format", None)
+    if not isinstance(known, Format):
         raise InvalidType(
-            f"like is of type {type(like).__name__}: give what taut.read or taut.open_file returned"
+            f"like is of type {type(like).__name__}: give what taut.read or taut.open_file "
+            "returned, or a model that was fitted to that"
         )
     if given is not None or options:
         raise InvalidData(
             f"{next(iter(options), 'format')} is given beside like, which knows how to read files: "
             "leave it out"
         )
-    return like.format
+    return known

@@ -19,6 +19,8 @@ from taut.estimators import load
 
 EXAMPLE = "taut info model.taut"
 
+_FEW = 20  # different targets that are counted
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
@@ -59,4 +61,21 @@ def about_model(path: Path) -> dict[str, Any]:
 def about_data(options: argparse.Namespace) -> dict[str, Any]:
     """Facts of data."""
     data = Rows().read(options.file, shared.asked_of(options))
-    return {"kind": f"data, {type(data).__name__}"} | data.facts()
+    facts: dict[str, Any] = {"kind": "data", "format": data.format.name}
+    if isinstance(data.X, list):
+        facts["examples"] = len(data.X)
+    else:
+        facts["rows"], facts["features"] = data.X.shape
+        facts["storage"] = f"{'CSR' if sp.issparse(data.X) else 'dense'} {data.X.dtype}"
+        if sp.issparse(data.X):
+            facts["values"] = int(data.X.nnz)
+    if data.lengths is not None:
+        facts["sequences"] = len(data.lengths)
+    if data.queries is not None:
+        facts["queries"] = len(np.unique(data.queries))
+    if data.y is not None and not isinstance(data.X, list):
+        classes, counts = np.unique(np.asarray(data.y).astype(str), return_counts=True)
+        facts["targets"] = len(classes)
+        if len(classes) <= _FEW:
+            facts["counts"] = dict(zip(classes.tolist(), counts.tolist(), strict=True))
+    return facts

@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> Exit:
         facts = {"best_C": search.best_C_, "best_score": search.best_score_}
         chosen = search.best_estimator_
     else:
-        walked = path(model, data.X, data.y, *limits, **shown, **data.layout)
+        walked = path(model, data, None, *limits, **shown)
         Cs = np.geomspace(*limits, options.points)
         lower, upper = walked.bounds_at(Cs)
         columns = {"C": Cs, "lower_bound": lower, "objective": upper, "gap": walked.gap_at(Cs)}

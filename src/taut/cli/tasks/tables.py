@@ -15,16 +15,40 @@ from taut.estimators.online import Answers, answers_to
 from taut.metrics import LabelPairs, mean_cost
 from taut.metrics.rankings import mean_ndcg
 from taut.readers import open_file, read
+from taut.readers.files import STANDARD_INPUT, DataFile
+from taut.readers.registry import as_format
 
 _DEPTHS = (1, 5, 10)
 
 
-def columns_of(model: Any) -> dict[str, Any]:
-    """What a file must be read with so that its columns are those of a model."""
-    names = getattr(model, "feature_names_in_", None)
-    if names is not None:
-        return {"columns": [str(name) for name in names]}
-    return {"n_features": int(model.n_features_in_)}
+def reading_for(path: str, asked: Asked, model: Any = None) -> dict[str, Any]:
+    """Options with which a file is read; for a fitted model as its training data were.
+
+    What the command line says counts first, then the name and the beginning of the file: a model
+    that was fitted to one format answers for files of others too.
+    """
+    known = getattr(model, "reading_", None)
+    if known is None or _format_of(path, asked, known.name) != known.name:
+        return dict(asked.reading)
+    for option, value in asked.reading.items():
+        if option != "format" and getattr(known, option, None) != value:
+            raise InvalidData(
+                f"{option} = {value!r}: the model was fitted with {getattr(known, option, None)!r}; "
+                "leave the option out, the file is read as the training data were"
+            )
+    return {"format": known}
+
+
+def _format_of(path: str, asked: Asked, otherwise: str) -> str:
+    """The name of the format of a file, where it is given or can be told."""
+    if "format" in asked.reading:
+        return str(asked.reading["format"])
+    if path == STANDARD_INPUT:  # which can be read only once
+        return otherwise
+    try:
+        return as_format(DataFile(path), None, {}).name
+    except InvalidData:
+        return otherwise
 
 
 class Rows(Task):
@@ -34,9 +58,7 @@ class Rows(Task):
     streams: ClassVar[bool] = False
 
     def read(self, path: str, asked: Asked, model: Any = None) -> Any:
-        options = dict(asked.reading)
-        if model is not None:
-            options |= columns_of(model)
+        options = reading_for(path, asked, model)
         if self.streams or asked.memory is not None:
             return open_file(path, **options)
         return read(path, **options)
