@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from typing import Any
 
-import scipy.sparse as sp
-
 from taut.data.memory import as_bytes
 from taut.data.shards import open_shards
 from taut.data.source import Source
@@ -81,8 +79,7 @@ def read(
     if not parts:
         raise file.fault("has no rows; check that it is the file that you mean")
     whole = extent.whole(parts)
-    if sp.issparse(whole.X):
-        known = known.of_columns(extent.first, extent.width)
+    known = extent.settled(known)
     return Table(*whole, known.feature_names, file.name, known)
 
 

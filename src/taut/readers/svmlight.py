@@ -67,7 +67,7 @@ class Svmlight(Format):
     """
 
     name = "svmlight"
-    suffixes = (".svm", ".svmlight", ".libsvm", ".scale", ".t")
+    suffixes: ClassVar[tuple[str, ...]] = (".svm", ".svmlight", ".libsvm", ".scale", ".t")
 
     #: Whether each row must have a query.
     _queries: ClassVar[int] = lines.UNKNOWN
@@ -164,5 +164,5 @@ def _fault(file: DataFile, buffer: bytearray, line: int, place: int, message: st
         start -= 1
     while end < len(buffer) and buffer[end] > 32 and end - start < 40:
         end += 1
-    word = repr(bytes(buffer[start:end]).decode("utf-8", "backslashreplace"))
-    return file.fault(message.format(word=word), line, start - beginning + 1)
+    word = bytes(buffer[start:end]).decode("utf-8", "backslashreplace")
+    return file.fault(message.format(word=f"'{word}'"), line, start - beginning + 1)

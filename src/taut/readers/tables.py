@@ -198,11 +198,13 @@ class Extent:
     def __init__(self, first: int | None, width: int | None) -> None:
         self._first, self._width = first, width
         self._lowest, self._highest = 1, -1
+        self._sparse = False
         self.real = False
 
     def add(self, part: Part) -> None:
         """Take a part into account."""
         if sp.issparse(part.X):
+            self._sparse = True
             if self._first is None and self._lowest:
                 self._lowest = int(part.X.indices.min(initial=1))
             self._highest = max(self._highest, part.X.shape[1] - 1)
@@ -217,12 +219,26 @@ class Extent:
     @property
     def width(self) -> int:
         """How many columns there are."""
-        return self._highest + 1 - self.first if self._width is None else self._width
+        width = self._highest + 1 - self.first if self._width is None else self._width
+        if width < 1:
+            raise InvalidData(
+                "no row of the file has a feature, so that there are no columns: give n_features"
+            )
+        return width
+
+    def settled(self, format: Format) -> Format:
+        """The format, with the columns that were found, for other files."""
+        return format.of_columns(self.first, self.width) if self._sparse else format
 
     def laid_out(self, part: Part) -> Part:
         """A part with all columns, counted from 0, and targets of one type; its X is used up."""
         X, y = part.X, part.y
         if sp.issparse(X):
+            if X.shape[1] - self.first > self.width:
+                raise InvalidData(
+                    f"the file has {X.shape[1]} columns, counted from {self.first}, and "
+                    f"n_features = {self.width}: give a larger number, or none"
+                )
             if self.first:
                 X.indices -= self.first
             X = as_csr(X.data, X.indices, X.indptr, self.width)
