@@ -13,9 +13,9 @@ from taut.readers.base import Format
 from taut.readers.files import DataFile
 from taut.readers.registry import as_format
 from taut.readers.sources import FileSource
-from taut.readers.tables import Extent, Table
+from taut.readers.tables import Extent, Growing, Table
 
-_BLOCK = 4_000_000  # bytes to parse at once
+_BLOCK = 1_000_000  # bytes to parse at once: what comes of them stays in caches
 
 
 def read(
@@ -72,13 +72,13 @@ def read(
     file = DataFile(path)
     known = _format(file, format, like, options).prepared(file)
     extent = Extent(known.first_column, known.n_columns)
-    parts = []
+    growing = Growing()
     for part in known.parts(file, _BLOCK):
         extent.add(part)
-        parts.append(part)
-    if not parts:
+        growing.add(part)
+    if growing.n_parts == 0:
         raise file.fault("has no rows; check that it is the file that you mean")
-    whole = extent.whole(parts)
+    whole = extent.whole(growing.part())
     known = extent.settled(known)
     return Table(*whole, known.feature_names, file.name, known)
 
