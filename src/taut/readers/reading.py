@@ -60,7 +60,7 @@ def read(
     >>> import taut
     >>> folder = Path(tempfile.mkdtemp())
     >>> _ = (folder / "train.svm").write_text("+1 1:0.5 3:2\n-1 2:1\n")
-    >>> _ = (folder / "test.svm").write_text("+1 1:0.25\n")
+    >>> _ = (folder / "test.svm").write_text("-1 2:3\n")
     >>> train = taut.read(folder / "train.svm")
     >>> test = taut.read(folder / "test.svm", like=train)
     >>> test.X.shape

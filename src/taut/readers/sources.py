@@ -20,7 +20,7 @@ from taut.readers.tables import Extent
 
 
 class FileSource(Stream):
-    """What `taut.open_file` returns: blocks of a file, read part by part as often as needed.
+    r"""What `taut.open_file` returns: blocks of a file, read part by part as often as needed.
 
     Each reading is compared with the first one, so that a file that changes is noticed.
 
@@ -37,6 +37,17 @@ class FileSource(Stream):
         How it is read, with all that was found.
     feature_names : list of str or None
     n_blocks, n_features : int
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import taut
+    >>> path = Path(tempfile.mkdtemp()) / "train.csv"
+    >>> _ = path.write_text("size,price\n1,10\n2,20\n")
+    >>> source = taut.open_file(path, target="price", chunk_size=1)
+    >>> [chunk.y.tolist() for chunk in source.chunks()]
+    [[10], [20]]
     """
 
     n_blocks: int
