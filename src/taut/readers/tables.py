@@ -183,9 +183,9 @@ class Growing:
         """All of them as one."""
         found: dict[str, Any] = {name: each.array() for name, each in self._columns.items()}
         if "data" in found:
-            arrays = (found.pop(name) for name in ("data", "indices", "indptr"))
-            found["X"] = as_csr(*arrays, self._width)
-        return Part(**found, **self._lists)
+            data, indices, indptr = (found.pop(name) for name in ("data", "indices", "indptr"))
+            found["X"] = as_csr(data, indices, indptr, self._width)
+        return Part(**(found | self._lists))
 
 
 class _Column:
