@@ -36,7 +36,6 @@ class Alternating(OnlineEstimator):
     round_tol: float = 1e-3
 
     @property
-    @takes_tables
     def partial_fit(self) -> Any:
         """Not there: rounds go over all data again and again."""
         raise AttributeError(f"{type(self).__name__} has no partial_fit: its rounds need all data")

@@ -16,11 +16,12 @@ from taut.estimators.base import estimator
 from taut.estimators.beginning import check_columns_of_rows, check_structure_known
 from taut.estimators.course import check_structure, in_form
 from taut.estimators.linear import RowScores
+from taut.estimators.online import Answers, PartByPart, takes_sources
 from taut.estimators.tables import takes_tables
 
 
 @estimator
-class OnlineAnswers(ClassifierMixin, RowScores):
+class OnlineAnswers(ClassifierMixin, PartByPart, RowScores):
     """Answers of weights that have columns for classes, or are those of a structure."""
 
     structure: Any = field(default=None, kw_only=False)
@@ -39,7 +40,7 @@ class OnlineAnswers(ClassifierMixin, RowScores):
     def _tail(self) -> np.ndarray:
         return np.empty(0) if self.structure is None else self.tail_
 
-    @takes_tables
+    @takes_sources
     def decision_function(self, X: Any) -> np.ndarray:
         """Signed scores, positive for `classes_[1]`, of two classes; else a score for each."""
         self._need_rows("decision_function")
@@ -48,7 +49,7 @@ class OnlineAnswers(ClassifierMixin, RowScores):
         scores = self._scores(X)
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
-    @takes_tables
+    @takes_sources
     def predict(self, X: Any) -> Any:
         """The class of each row, or what the structure says of each example."""
         check_is_fitted(self)
@@ -61,7 +62,10 @@ class OnlineAnswers(ClassifierMixin, RowScores):
 
     @takes_tables
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Share of rows whose class is right; with a structure, minus the mean loss."""
+        """Share of rows whose class is right; with a structure, minus the mean loss.
+
+        A source has targets and weights of its own.
+        """
         check_is_fitted(self)
         if self.structure is not None:
             self._need(y)
@@ -69,9 +73,12 @@ class OnlineAnswers(ClassifierMixin, RowScores):
             losses = data.prediction_losses(w)
             weight = check_sample_weight(sample_weight, len(losses), unit="example")
             return -float(np.average(losses, weights=weight))
+        return share_right(*self._answers(X, y, sample_weight)[:3])
+
+    def _answer(self, X: Any, y: Any, sample_weight: Any, **layout: Any) -> Answers:
         predicted = self.predict(X)
         weight = check_sample_weight(sample_weight, len(predicted))
-        return share_right(predicted, as_labels(y, len(predicted)), weight)
+        return Answers.of_blocks(predicted, as_labels(y, len(predicted)), weight)
 
     def _bound(self, X: Any, y: Any = None) -> tuple[Any, np.ndarray]:
         """New data bound to the structure, and the weights to predict them with."""
