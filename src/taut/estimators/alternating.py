@@ -21,6 +21,7 @@ from taut.estimators.base import columns_of, estimator
 from taut.estimators.classification import LinearClassifier
 from taut.estimators.forms import KERNEL, form_of
 from taut.estimators.online import Answers, OnlineEstimator
+from taut.estimators.tables import refuse_beside, takes_tables
 from taut.latent.alternation import LatentProblem, StreamedLatentProblem, alternate
 from taut.problem import Problem
 from taut.structures.bags import STARTS, first_bags
@@ -35,6 +36,7 @@ class Alternating(OnlineEstimator):
     round_tol: float = 1e-3
 
     @property
+    @takes_tables
     def partial_fit(self) -> Any:
         """Not there: rounds go over all data again and again."""
         raise AttributeError(f"{type(self).__name__} has no partial_fit: its rounds need all data")
@@ -87,6 +89,7 @@ class BagClassifier(LinearClassifier, Alternating):
     start: str = "mean"
 
     _parts_of = "sequences"
+    _takes_single_rows = True
 
     def _known(self, classes: np.ndarray) -> dict[str, Any]:
         """The fitted attributes that follow from the classes, if they can be told apart."""
@@ -108,6 +111,7 @@ class BagClassifier(LinearClassifier, Alternating):
         """Truths of these classes because of these rows."""
         raise NotImplementedError
 
+    @takes_tables
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, lengths: Any = None) -> Self:
         """Fit bags to classes.
 
@@ -163,7 +167,7 @@ class BagClassifier(LinearClassifier, Alternating):
         return X, self._truths(codes, rows)
 
     def _fit_source(self, source: Source, **others: Any) -> Self:
-        self._refuse_beside(others)
+        refuse_beside(others)
         self._needs_parts()
         classes, n = self._classes_of(source), source.n_features or 0
         known = self._known(classes)
@@ -189,6 +193,7 @@ class BagClassifier(LinearClassifier, Alternating):
         """The class of each bag."""
         raise NotImplementedError
 
+    @takes_tables
     def score(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, lengths: Any = None
     ) -> float:

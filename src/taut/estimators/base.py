@@ -90,6 +90,11 @@ class Estimator(HasKernel, BaseEstimator):
     _takes_sparse: ClassVar[bool] = False
     _needs_y: ClassVar[bool] = False
 
+    #: What the X of a part is, as `taut.data.Stream` has it, and whether each row of data without
+    #: sequences is one of them.
+    _parts_of: ClassVar[str] = "rows"
+    _takes_single_rows: ClassVar[bool] = False
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         of_matrix = getattr(self.kernel, "of_matrix", False) is True

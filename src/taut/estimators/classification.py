@@ -22,6 +22,7 @@ from taut.estimators.extracting import Extracting
 from taut.estimators.linear import LinearEstimator
 from taut.estimators.online import Answers, Plan, takes_sources
 from taut.estimators.probabilities import ClassProbabilities
+from taut.estimators.tables import takes_tables
 from taut.problem import Problem
 from taut.structures import Multiclass, Scalar, SlackRescaled
 
@@ -105,6 +106,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         """The class of each row."""
         raise NotImplementedError
 
+    @takes_tables
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Share of rows whose class is right; a source has targets and weights of its own."""
         # scikit-learn's accuracy sorts labels, which labels of any type need not allow.
@@ -156,6 +158,7 @@ class BinarySVM(Extracting, ClassProbabilities, LinearClassifier):
         tags.classifier_tags.multi_class = False
         return tags
 
+    @takes_tables
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, margin: Any = None) -> Self:
         """Fit rows X to two classes y.
 
@@ -261,6 +264,7 @@ class MulticlassSVM(Extracting, CostSensitive, ClassProbabilities, LinearClassif
 
     rescaling: str = "margin"
 
+    @takes_tables
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit rows X to classes y.
 
@@ -308,6 +312,7 @@ class MulticlassSVM(Extracting, CostSensitive, ClassProbabilities, LinearClassif
         best = self._scores(X).argmax(axis=1)
         return self.classes_[best]
 
+    @takes_tables
     def score(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, metric: str = "accuracy"
     ) -> float:

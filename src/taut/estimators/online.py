@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from itertools import chain, pairwise
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar, cast
+from typing import Any, NamedTuple, Self, TypeVar, cast
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -20,6 +20,8 @@ from taut.data.source import Source
 from taut.errors import InvalidData
 from taut.estimators.base import StructuralEstimator, as_solver, estimator
 from taut.estimators.forms import linear_only
+from taut.estimators.tables import refuse_beside, takes_tables
+from taut.readers.tables import widened
 from taut.solvers import SOLVERS, OnlineCache, Solver
 from taut.solving import OnlineRun
 from taut.streamed import StreamedProblem
@@ -75,13 +77,17 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def takes_sources(method: F) -> F:
-    """Let a method of an `OnlineEstimator` take a source: its answers chunk by chunk, joined."""
+    """Let a method of an `OnlineEstimator` take a source: its answers chunk by chunk, joined.
+
+    It takes tables as well.
+    """
+    whole = takes_tables(method)
 
     @functools.wraps(method)
     def answer(self: OnlineEstimator, X: Any, **layout: Any) -> Any:
         if not isinstance(X, Source):
-            return method(self, X, **layout)
-        self._refuse_beside(layout)
+            return whole(self, X, **layout)
+        refuse_beside(layout)
         parts = [(given, method(self, given.X, **given.layout)) for given in self._chunks(X)]
         return self._joined(parts)
 
@@ -107,9 +113,6 @@ def real_targets(source: Source) -> Callable[[Chunk], Chunk]:
 class OnlineEstimator(StructuralEstimator):
     """Estimators whose `fit` takes data in memory or a source, and that have `partial_fit`."""
 
-    #: What the X of a part is, as `taut.data.Stream` has it.
-    _parts_of: ClassVar[str] = "rows"
-
     def __getstate__(self) -> dict[str, Any]:
         # The state of partial_fit is bound to this process; the model is not.
         return {name: value for name, value in super().__getstate__().items() if name != "_online"}
@@ -126,7 +129,7 @@ class OnlineEstimator(StructuralEstimator):
 
     def _fit_source(self, source: Source, **others: Any) -> Self:
         """Fit all blocks of a source, which has targets and weights of its own."""
-        self._refuse_beside(others)
+        refuse_beside(others)
         self._needs_parts()
         options, plan = self._options(), self._plan(source)
         w, fitted = self._solve(self._streamed(source, plan), options)
@@ -135,8 +138,11 @@ class OnlineEstimator(StructuralEstimator):
     def _chunks(self, source: Source) -> Iterator[Given]:
         """The chunks of a source, in the form in which `predict` and `score` take data."""
         check_is_fitted(self)
+        n_features = getattr(self, "n_features_in_", None) if source.lacks_zeros else None
         with closing(source.chunks()) as chunks:
             for chunk in chunks:
+                if n_features is not None:
+                    chunk = replace(chunk, X=widened(chunk.X, n_features, "the source"))
                 yield self._given(chunk, source.labels(chunk))
 
     def _given(self, chunk: Chunk, labels: Any) -> Given:
@@ -163,7 +169,7 @@ class OnlineEstimator(StructuralEstimator):
         """The same, also for a source, which has targets and weights of its own."""
         if not isinstance(X, Source):
             return self._answer(X, y, sample_weight, **layout)
-        self._refuse_beside({"y": y, "sample_weight": sample_weight, **layout})
+        refuse_beside({"y": y, "sample_weight": sample_weight, **layout})
         return Answers.joined(
             [
                 self._answer(given.X, given.y, None, **given.layout)._replace(weight=given.weight)
@@ -180,17 +186,8 @@ class OnlineEstimator(StructuralEstimator):
                 )
             yield given
 
-    @staticmethod
-    def _refuse_beside(others: dict[str, Any]) -> None:
-        """Refuse what a source brings itself."""
-        given = [name for name, value in others.items() if value is not None]
-        if given:
-            raise InvalidData(
-                f"{given[0]} is given beside a source of data, which brings its own: write it "
-                "with the data, or leave it out"
-            )
-
     @linear_only
+    @takes_tables
     def partial_fit(
         self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None
     ) -> Self:
@@ -266,6 +263,7 @@ class OnlineSequences(OnlineEstimator):
         )
 
     @linear_only
+    @takes_tables
     def partial_fit(
         self,
         X: Any,

@@ -43,6 +43,7 @@ from taut.estimators.course import Course, Part, check_structure, in_form, warn_
 from taut.estimators.early_stopping import Checks, check_validation
 from taut.estimators.forms import LINEAR, form_of
 from taut.estimators.linear import RowScores
+from taut.estimators.tables import takes_tables
 from taut.problem import Problem, check_factor
 from taut.solvers import FunctionalDescent
 from taut.solvers._subsets import is_count
@@ -172,6 +173,7 @@ class OnlineSVM(ClassifierMixin, RowScores):
 
     # Learning
 
+    @takes_tables
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, validation: Any = None
     ) -> Self:
@@ -210,6 +212,7 @@ class OnlineSVM(ClassifierMixin, RowScores):
             warn_of_interrupt()
         return self._take(fitted)
 
+    @takes_tables
     def partial_fit(
         self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None
     ) -> Self:
@@ -457,6 +460,7 @@ class OnlineSVM(ClassifierMixin, RowScores):
     def _tail(self) -> np.ndarray:
         return np.empty(0) if self.structure is None else self.tail_
 
+    @takes_tables
     def decision_function(self, X: Any) -> np.ndarray:
         """Signed scores, positive for `classes_[1]`, of two classes; else a score for each."""
         self._need_rows("decision_function")
@@ -465,6 +469,7 @@ class OnlineSVM(ClassifierMixin, RowScores):
         scores = self._scores(X)
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
+    @takes_tables
     def predict(self, X: Any) -> Any:
         """The class of each row, or what the structure says of each example."""
         check_is_fitted(self)
@@ -475,6 +480,7 @@ class OnlineSVM(ClassifierMixin, RowScores):
         best = scores > 0.0 if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[np.asarray(best, dtype=np.intp)]
 
+    @takes_tables
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Share of rows whose class is right; with a structure, minus the mean loss."""
         check_is_fitted(self)

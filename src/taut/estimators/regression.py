@@ -16,6 +16,7 @@ from taut.data.weights import check_sample_weight
 from taut.estimators.base import columns_of, estimator
 from taut.estimators.linear import LinearEstimator
 from taut.estimators.online import Answers, Plan, real_targets, takes_sources
+from taut.estimators.tables import takes_tables
 from taut.structures import Regression
 
 
@@ -50,6 +51,7 @@ class RegressionSVM(RegressorMixin, LinearEstimator):
 
     epsilon: float = 0.0
 
+    @takes_tables
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit rows X to numbers y.
 
@@ -87,6 +89,7 @@ class RegressionSVM(RegressorMixin, LinearEstimator):
         targets = as_real_targets(y, matrix.shape[0])
         return matrix, targets, check_sample_weight(sample_weight, len(targets))
 
+    @takes_tables
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """R^2, the share of the variance of y that is explained.
 

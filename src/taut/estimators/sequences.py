@@ -21,6 +21,7 @@ from taut.estimators.base import columns_of, estimator
 from taut.estimators.distributions import LabelDistribution, normalizes
 from taut.estimators.extracting import Extracting, top_pairs
 from taut.estimators.online import Answers, OnlineSequences, Plan, takes_sources
+from taut.estimators.tables import takes_tables
 from taut.metrics import LabelPairs
 from taut.spaces.expansion import KernelExpansion
 from taut.structures import Chain
@@ -76,6 +77,7 @@ class ChainSVM(Extracting, OnlineSequences, LabelDistribution):
 
     _takes_sparse = _needs_y = True
 
+    @takes_tables
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, lengths: Any = None) -> Self:
         """Fit sequences.
 
@@ -160,6 +162,7 @@ class ChainSVM(Extracting, OnlineSequences, LabelDistribution):
         labels, offsets = self._labels(X, lengths)
         return self._by_example(labels, offsets, X, lengths=lengths)
 
+    @takes_tables
     def score(
         self,
         X: Any,

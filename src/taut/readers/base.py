@@ -70,13 +70,22 @@ class Format(ABC):
         return False
 
     def prepared(self, file: DataFile) -> Self:
-        """This format, with all that must be known of a file before its parts can be read."""
+        """The same format, with all that must be known of a file before its parts can be read."""
         return self
 
     @property
     def feature_names(self) -> list[str] | None:
         """Names of the columns of X, as a format that is `prepared` knows them."""
         return None
+
+    @property
+    def n_columns(self) -> int | None:
+        """How many columns CSR parts have together, if it is known."""
+        return None
+
+    def of_columns(self, first: int, n_columns: int) -> Self:
+        """The same format, for other files with the columns that one of CSR parts has."""
+        return self
 
     @abstractmethod
     def parts(self, file: DataFile, size: int) -> Iterator[Part]:

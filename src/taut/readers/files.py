@@ -10,23 +10,26 @@ import lzma
 import os
 import stat
 import sys
+import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from contextlib import contextmanager
 from typing import Any, BinaryIO, cast
 
 from taut.checks import as_path
-from taut.errors import InvalidFile
+from taut.errors import InvalidFile, TautError
+from taut.storage.files import NONSENSE
 
 STANDARD_INPUT = "-"
 
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
-_LONGEST_LINE = 2**28  # bytes
+_LONGEST_LINE = 2**27  # bytes
+_SLAB = 1 << 13  # compressed bytes to take at once: they may become many
 _HEAD = 4096  # bytes that tell a format
 
 
 class DataFile:
-    """A file of data or a folder, or standard input for the path "-".
+    r"""A file of data or a folder, or standard input for the path "-".
 
     Files that gzip, bzip2, xz or zstd has compressed are known by their first bytes, whatever their
     names.
@@ -45,8 +48,9 @@ class DataFile:
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
     >>> path = Path(tempfile.mkdtemp()) / "notes.txt.gz"
-    >>> _ = path.write_bytes(gzip.compress(b"first\\nsecond\\n"))
+    >>> _ = path.write_bytes(gzip.compress(b"first\nsecond\n"))
     >>> file = DataFile(path)
     >>> list(file.lines())
     [(1, 'first'), (2, 'second')]
@@ -85,10 +89,17 @@ class DataFile:
         return suffixes[-1].lower() if suffixes else ""
 
     def fault(
-        self, message: str, line: int | None = None, column: int | None = None
+        self,
+        message: str,
+        line: int | None = None,
+        column: int | None = None,
+        *,
+        row: int | None = None,
     ) -> InvalidFile:
-        """What is wrong with the file, and where; lines and columns are counted from 1."""
+        """What is wrong with the file, and where: lines, columns and rows are counted from 1."""
         place = self.name
+        if row is not None:
+            place += f", row {row}"
         if line is not None:
             place += f", line {line}"
         if column is not None:
@@ -126,6 +137,35 @@ class DataFile:
             raw.close()
             raise
         return cast(BinaryIO, io.BufferedReader(_Reading(self, raw, decompressed), 1 << 17))
+
+    def open_seekable(self) -> BinaryIO:
+        """The same, where any place can be gone to; what is compressed is kept in memory."""
+        if self._kept is None and self.repeatable and self.path is not None:
+            raw = open(self.path, "rb")  # noqa: SIM115
+            if not raw.peek(6).startswith(tuple(_OPENERS)):
+                return raw
+            raw.close()
+        with self.open() as file:
+            return io.BytesIO(file.read())
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Raise what packages raise while they read a damaged file as `InvalidFile`."""
+        try:
+            yield
+        except TautError:
+            raise
+        except (
+            *NONSENSE,
+            EOFError,
+            MemoryError,
+            NotImplementedError,
+            OSError,
+            RuntimeError,
+            zipfile.BadZipFile,
+            zlib.error,
+        ) as error:
+            raise self.fault(f"cannot be read ({error}); copy or save it again") from error
 
     def _decompressed(self, raw: Any) -> Any:
         head = raw.peek(6)[:6]
@@ -214,16 +254,42 @@ class _Reading(io.RawIOBase):
         super().close()
 
 
+class _Frames(io.RawIOBase):
+    """What the package zstandard decompresses; its own readers pass over an end that is missing."""
+
+    def __init__(self, zstandard: Any, raw: Any) -> None:
+        self._new = zstandard.ZstdDecompressor().decompressobj
+        self._raw, self._frame = raw, self._new()
+        self._waiting = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._waiting:
+            if self._frame.eof:
+                given = self._frame.unused_data or self._raw.read(_SLAB)
+                if not given:
+                    return 0
+                self._frame = self._new()
+            else:
+                given = self._raw.read(_SLAB)
+                if not given:
+                    raise EOFError("it ends before its last frame does")
+            self._waiting = memoryview(self._frame.decompress(given))
+        n = min(len(buffer), len(self._waiting))
+        buffer[:n], self._waiting = self._waiting[:n], self._waiting[n:]
+        return n
+
+
 def _open_zstd(file: DataFile, raw: Any) -> Any:
     """By Python itself from 3.14 on, or by whichever package is installed."""
-    for module, opened in (
-        ("compression.zstd", lambda zstd: zstd.ZstdFile(raw)),
-        (
-            "zstandard",
-            lambda zstd: zstd.ZstdDecompressor().stream_reader(raw, read_across_frames=True),
-        ),
-        ("pyzstd", lambda zstd: zstd.ZstdFile(raw)),
-    ):
+    openers: dict[str, Callable[[Any], Any]] = {
+        "compression.zstd": lambda zstd: zstd.ZstdFile(raw),
+        "zstandard": lambda zstd: _Frames(zstd, raw),
+        "pyzstd": lambda zstd: zstd.ZstdFile(raw),
+    }
+    for module, opened in openers.items():
         try:
             return opened(importlib.import_module(module))
         except ModuleNotFoundError:
@@ -237,6 +303,6 @@ def _open_zstd(file: DataFile, raw: Any) -> Any:
 _OPENERS: dict[bytes, Callable[[DataFile, Any], Any]] = {
     b"\x1f\x8b": lambda file, raw: gzip.GzipFile(fileobj=raw),
     b"BZh": lambda file, raw: bz2.BZ2File(raw),
-    b"\xfd7zXZ\x00": lambda file, raw: lzma.LZMAFile(raw),
+    b"\xfd7zXZ\x00": lambda file, raw: lzma.LZMAFile(raw),  # noqa: SIM115
     b"\x28\xb5\x2f\xfd": _open_zstd,
 }

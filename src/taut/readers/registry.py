@@ -7,10 +7,24 @@ from dataclasses import fields
 from typing import Any
 
 from taut.errors import InvalidData, InvalidType
+from taut.readers.arrow_files import Arrow
 from taut.readers.base import Format
+from taut.readers.delimited import Delimited
 from taut.readers.files import DataFile
+from taut.readers.numpy_files import Npy, Npz
+from taut.readers.shard_folders import ShardFolder
+from taut.readers.svm_hmm import SvmHmm
+from taut.readers.svmlight import Svmlight
 
-_KNOWN: tuple[type[Format], ...] = ()
+_KNOWN: tuple[type[Format], ...] = (
+    Svmlight,
+    SvmHmm,
+    Delimited,
+    Npy,
+    Npz,
+    Arrow,
+    ShardFolder,
+)
 
 #: Formats by name.
 FORMATS: dict[str, type[Format]] = {known.name: known for known in _KNOWN}
@@ -35,10 +49,12 @@ def as_format(file: DataFile, given: str | Format | None, options: dict[str, Any
 
 
 def _format_of(file: DataFile) -> type[Format]:
+    if file.is_folder:
+        return ShardFolder
     named = [known for known in _KNOWN if file.suffix and file.suffix in known.suffixes]
     if named:
         return named[0]
-    head = b"" if file.is_folder else file.head()
+    head = file.head()
     for known in _KNOWN:
         if known.recognises(head):
             return known
@@ -50,7 +66,7 @@ def _format_of(file: DataFile) -> type[Format]:
 
 def _made(kind: type[Format], options: dict[str, Any]) -> Format:
     """A format with options, which must be its own."""
-    known = [field.name for field in fields(kind) if field.init]
+    known = [field.name for field in fields(kind) if field.repr]
     for name in options:
         if name not in known:
             close = difflib.get_close_matches(name, known, 1)
