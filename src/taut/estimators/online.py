@@ -18,7 +18,7 @@ from taut.data.inflow import Inflow
 from taut.data.labels import as_label_sequences
 from taut.data.source import Source
 from taut.errors import InvalidData
-from taut.estimators.base import StructuralEstimator, as_solver, estimator
+from taut.estimators.base import Estimator, StructuralEstimator, as_solver, estimator
 from taut.estimators.forms import linear_only
 from taut.estimators.tables import refuse_beside, takes_tables
 from taut.readers.tables import widened
@@ -73,67 +73,9 @@ class Answers(NamedTuple):
         return cls(predicted, truth, weight, np.arange(len(predicted) + 1))
 
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def takes_sources(method: F) -> F:
-    """Let a method of an `OnlineEstimator` take a source: its answers chunk by chunk, joined.
-
-    It takes tables as well.
-    """
-    whole = takes_tables(method)
-
-    @functools.wraps(method)
-    def answer(self: OnlineEstimator, X: Any, **layout: Any) -> Any:
-        if not isinstance(X, Source):
-            return whole(self, X, **layout)
-        refuse_beside(layout)
-        parts = [(given, method(self, given.X, **given.layout)) for given in self._chunks(X)]
-        return self._joined(parts)
-
-    return cast(F, answer)
-
-
-def real_targets(source: Source) -> Callable[[Chunk], Chunk]:
-    """A recoding to targets that are numbers."""
-
-    def recode(chunk: Chunk) -> Chunk:
-        y = source.labels(chunk)  # not their codes, which would be numbers too
-        if not isinstance(y, np.ndarray) or y.dtype.kind not in "if":
-            raise InvalidData(
-                "the targets are missing or no numbers: write the data with the numbers to be "
-                "learned"
-            )
-        return replace(chunk, y=y.astype(np.float64, copy=False))
-
-    return recode
-
-
 @estimator
-class OnlineEstimator(StructuralEstimator):
-    """Estimators whose `fit` takes data in memory or a source, and that have `partial_fit`."""
-
-    def __getstate__(self) -> dict[str, Any]:
-        # The state of partial_fit is bound to this process; the model is not.
-        return {name: value for name, value in super().__getstate__().items() if name != "_online"}
-
-    def _plan(self, source: Source) -> Plan:
-        """How to learn from the chunks of a source."""
-        raise NotImplementedError
-
-    def _streamed(self, source: Source, plan: Plan) -> StreamedProblem:
-        return StreamedProblem(
-            plan.structure, source, self.C, self._threads(), self._regularizer(plan.coef_shape),
-            plan.recode, plan.recoding,
-        )  # fmt: skip
-
-    def _fit_source(self, source: Source, **others: Any) -> Self:
-        """Fit all blocks of a source, which has targets and weights of its own."""
-        refuse_beside(others)
-        self._needs_parts()
-        options, plan = self._options(), self._plan(source)
-        w, fitted = self._solve(self._streamed(source, plan), options)
-        return self._keep(fitted | plan.facts | self._attributes(w, plan.coef_shape))
+class PartByPart(Estimator):
+    """Estimators whose answers to a source are those to its chunks."""
 
     def _chunks(self, source: Source) -> Iterator[Given]:
         """The chunks of a source, in the form in which `predict` and `score` take data."""
@@ -161,6 +103,78 @@ class OnlineEstimator(StructuralEstimator):
         """The answers to all chunks in the form of those to one."""
         return np.concatenate([values for _, values in parts])
 
+    def _labelled_chunks(self, source: Source) -> Iterator[Given]:
+        for given in self._chunks(source):
+            if given.y is None:
+                raise InvalidData(
+                    "the source has no targets to compare predictions with: write them with the "
+                    "data"
+                )
+            yield given
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def takes_sources(method: F) -> F:
+    """Let a method of a `PartByPart` take a source: its answers chunk by chunk, joined.
+
+    It takes tables as well.
+    """
+    whole = takes_tables(method)
+
+    @functools.wraps(method)
+    def answer(self: PartByPart, X: Any, **layout: Any) -> Any:
+        if not isinstance(X, Source):
+            return whole(self, X, **layout)
+        refuse_beside(layout)
+        parts = [(given, method(self, given.X, **given.layout)) for given in self._chunks(X)]
+        return self._joined(parts)
+
+    return cast(F, answer)
+
+
+def real_targets(source: Source) -> Callable[[Chunk], Chunk]:
+    """A recoding to targets that are numbers."""
+
+    def recode(chunk: Chunk) -> Chunk:
+        y = source.labels(chunk)  # not their codes, which would be numbers too
+        if not isinstance(y, np.ndarray) or y.dtype.kind not in "if":
+            raise InvalidData(
+                "the targets are missing or no numbers: write the data with the numbers to be "
+                "learned"
+            )
+        return replace(chunk, y=y.astype(np.float64, copy=False))
+
+    return recode
+
+
+@estimator
+class OnlineEstimator(PartByPart, StructuralEstimator):
+    """Estimators whose `fit` takes data in memory or a source, and that have `partial_fit`."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The state of partial_fit is bound to this process; the model is not.
+        return {name: value for name, value in super().__getstate__().items() if name != "_online"}
+
+    def _plan(self, source: Source) -> Plan:
+        """How to learn from the chunks of a source."""
+        raise NotImplementedError
+
+    def _streamed(self, source: Source, plan: Plan) -> StreamedProblem:
+        return StreamedProblem(
+            plan.structure, source, self.C, self._threads(), self._regularizer(plan.coef_shape),
+            plan.recode, plan.recoding,
+        )  # fmt: skip
+
+    def _fit_source(self, source: Source, **others: Any) -> Self:
+        """Fit all blocks of a source, which has targets and weights of its own."""
+        refuse_beside(others)
+        self._needs_parts()
+        options, plan = self._options(), self._plan(source)
+        w, fitted = self._solve(self._streamed(source, plan), options)
+        return self._keep(fitted | plan.facts | self._attributes(w, plan.coef_shape))
+
     def _answer(self, X: Any, y: Any, sample_weight: Any, **layout: Any) -> Answers:
         """Predictions for data in memory, beside the truths."""
         raise NotImplementedError
@@ -176,15 +190,6 @@ class OnlineEstimator(StructuralEstimator):
                 for given in self._labelled_chunks(X)
             ]
         )
-
-    def _labelled_chunks(self, source: Source) -> Iterator[Given]:
-        for given in self._chunks(source):
-            if given.y is None:
-                raise InvalidData(
-                    "the source has no targets to compare predictions with: write them with the "
-                    "data"
-                )
-            yield given
 
     @linear_only
     @takes_tables

@@ -43,6 +43,7 @@ from taut.estimators.course import Course, Part, check_structure, in_form, warn_
 from taut.estimators.early_stopping import Checks, check_validation
 from taut.estimators.forms import LINEAR, form_of
 from taut.estimators.linear import RowScores
+from taut.estimators.online import PartByPart, takes_sources
 from taut.estimators.tables import takes_tables
 from taut.problem import Problem, check_factor
 from taut.solvers import FunctionalDescent
@@ -53,7 +54,7 @@ _COLUMNS = ("n_features_in_", "feature_names_in_")
 
 
 @estimator
-class OnlineSVM(ClassifierMixin, RowScores):
+class OnlineSVM(ClassifierMixin, PartByPart, RowScores):
     """An SVM without C, by stochastic functional descent: for streams, and where C is not searched.
 
     Each step takes a subset of the examples and adds to w what it lacks on them, by a small problem
@@ -460,7 +461,7 @@ class OnlineSVM(ClassifierMixin, RowScores):
     def _tail(self) -> np.ndarray:
         return np.empty(0) if self.structure is None else self.tail_
 
-    @takes_tables
+    @takes_sources
     def decision_function(self, X: Any) -> np.ndarray:
         """Signed scores, positive for `classes_[1]`, of two classes; else a score for each."""
         self._need_rows("decision_function")
@@ -469,7 +470,7 @@ class OnlineSVM(ClassifierMixin, RowScores):
         scores = self._scores(X)
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
-    @takes_tables
+    @takes_sources
     def predict(self, X: Any) -> Any:
         """The class of each row, or what the structure says of each example."""
         check_is_fitted(self)
@@ -482,8 +483,17 @@ class OnlineSVM(ClassifierMixin, RowScores):
 
     @takes_tables
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Share of rows whose class is right; with a structure, minus the mean loss."""
+        """Share of rows whose class is right; with a structure, minus the mean loss.
+
+        A source has targets and weights of its own.
+        """
         check_is_fitted(self)
+        if isinstance(X, Source):
+            self._refuse_beside_source(y, sample_weight)
+            parts = [
+                (self.predict(given.X), given.y, given.weight) for given in self._labelled_chunks(X)
+            ]
+            return share_right(*map(np.concatenate, zip(*parts)))
         if self.structure is not None:
             self._need(y)
             data, w = self._bound(X, y)

@@ -100,5 +100,5 @@ class Format(ABC):
         Yields
         ------
         Part
-            With arrays of its own.
+            Its arrays are valid until the next part is asked for, so that memory can be used again.
         """

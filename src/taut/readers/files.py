@@ -10,6 +10,7 @@ import lzma
 import os
 import stat
 import sys
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -162,6 +163,7 @@ class DataFile:
             NotImplementedError,
             OSError,
             RuntimeError,
+            tokenize.TokenError,  # numpy reads its headers as source code
             zipfile.BadZipFile,
             zlib.error,
         ) as error:

@@ -57,7 +57,7 @@ def _product(a, b):
 @jit.helper
 def _nearest(digits, exponent):
     """The bits of the float64 next to digits * 10^exponent, and whether they are sure."""
-    zeros = 0
+    zeros = np.int64(0)
     mantissa = digits
     for least, step in _STEPS:
         if mantissa < least:

@@ -30,7 +30,8 @@ def whole_groups(file: DataFile, parts: Iterable[Part], what: str) -> Iterator[P
                 part = rows_of(part, last, len(queries))
             yield _grouped(file, joined(waiting), seen, what)
             waiting = []
-        waiting.append(part)
+        # A copy, because the next part may come in the same memory.
+        waiting.append(joined([part]))
     if waiting:
         yield _grouped(file, joined(waiting), seen, what)
 

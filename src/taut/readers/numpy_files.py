@@ -238,6 +238,8 @@ class _Array:
     ) -> None:
         self._file, self._opened, self._name = file, opened, name
         version = npy.read_magic(opened)
+        if version not in ((1, 0), (2, 0), (3, 0)):
+            raise file.fault(f"{name} is of the unknown version {version} of npy; save it again")
         header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
         self.shape, self._fortran, self.dtype = header(opened)
         if self.dtype.hasobject:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from typing import Any
 
-import scipy.sparse as sp
-
 from taut.data.memory import as_bytes
 from taut.data.shards import open_shards
 from taut.data.source import Source
@@ -15,9 +13,9 @@ from taut.readers.base import Format
 from taut.readers.files import DataFile
 from taut.readers.registry import as_format
 from taut.readers.sources import FileSource
-from taut.readers.tables import Extent, Table
+from taut.readers.tables import Extent, Growing, Table
 
-_BLOCK = 4_000_000  # bytes to parse at once
+_BLOCK = 1_000_000  # bytes to parse at once: what comes of them stays in caches
 
 
 def read(
@@ -62,7 +60,7 @@ def read(
     >>> import taut
     >>> folder = Path(tempfile.mkdtemp())
     >>> _ = (folder / "train.svm").write_text("+1 1:0.5 3:2\n-1 2:1\n")
-    >>> _ = (folder / "test.svm").write_text("+1 1:0.25\n")
+    >>> _ = (folder / "test.svm").write_text("-1 2:3\n")
     >>> train = taut.read(folder / "train.svm")
     >>> test = taut.read(folder / "test.svm", like=train)
     >>> test.X.shape
@@ -74,15 +72,14 @@ def read(
     file = DataFile(path)
     known = _format(file, format, like, options).prepared(file)
     extent = Extent(known.first_column, known.n_columns)
-    parts = []
+    growing = Growing()
     for part in known.parts(file, _BLOCK):
         extent.add(part)
-        parts.append(part)
-    if not parts:
+        growing.add(part)
+    if growing.n_parts == 0:
         raise file.fault("has no rows; check that it is the file that you mean")
-    whole = extent.whole(parts)
-    if sp.issparse(whole.X):
-        known = known.of_columns(extent.first, extent.width)
+    whole = extent.whole(growing.part())
+    known = extent.settled(known)
     return Table(*whole, known.feature_names, file.name, known)
 
 

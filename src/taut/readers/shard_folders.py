@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from taut.data.chunks import concatenate
 from taut.data.shards import open_shards
 from taut.readers.base import Format, Part
 from taut.readers.files import DataFile
@@ -27,6 +26,5 @@ class ShardFolder(Format):
         source = open_shards(file.path)
         with closing(source.chunks()) as chunks:
             for chunk in chunks:
-                own = concatenate([chunk])
-                lengths = None if own.offsets is None else np.diff(own.offsets)
-                yield Part(own.X, source.labels(own), own.sample_weight, None, lengths)
+                lengths = None if chunk.offsets is None else np.diff(chunk.offsets)
+                yield Part(chunk.X, source.labels(chunk), chunk.sample_weight, None, lengths)

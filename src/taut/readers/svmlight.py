@@ -67,7 +67,7 @@ class Svmlight(Format):
     """
 
     name = "svmlight"
-    suffixes = (".svm", ".svmlight", ".libsvm", ".scale", ".t")
+    suffixes: ClassVar[tuple[str, ...]] = (".svm", ".svmlight", ".libsvm", ".scale", ".t")
 
     #: Whether each row must have a query.
     _queries: ClassVar[int] = lines.UNKNOWN
@@ -125,17 +125,16 @@ class Svmlight(Format):
 
 
 def _part(room: lines.Columns, found: lines.Counts) -> Part:
-    """What was parsed, in arrays of its own."""
+    """What was parsed, where it was written."""
     rows, values = found.rows, found.values
-    y: Any = room.targets[:rows].copy()
+    y: Any = room.targets[:rows]
     if found.whole and np.abs(y).max() <= _MAX_WHOLE:
         y = y.astype(np.int64)
     X = as_csr(
-        room.data[:values].copy(), room.indices[:values].copy(), room.indptr[: rows + 1].copy(),
-        found.highest + 1,
-    )  # fmt: skip
-    costs = room.costs[:rows].copy() if found.costs == lines.PRESENT else None
-    queries = room.queries[:rows].copy() if found.queries == lines.PRESENT else None
+        room.data[:values], room.indices[:values], room.indptr[: rows + 1], found.highest + 1
+    )
+    costs = room.costs[:rows] if found.costs == lines.PRESENT else None
+    queries = room.queries[:rows] if found.queries == lines.PRESENT else None
     return Part(X, y, costs, queries)
 
 
@@ -164,5 +163,5 @@ def _fault(file: DataFile, buffer: bytearray, line: int, place: int, message: st
         start -= 1
     while end < len(buffer) and buffer[end] > 32 and end - start < 40:
         end += 1
-    word = repr(bytes(buffer[start:end]).decode("utf-8", "backslashreplace"))
-    return file.fault(message.format(word=word), line, start - beginning + 1)
+    word = bytes(buffer[start:end]).decode("utf-8", "backslashreplace")
+    return file.fault(message.format(word=f"'{word}'"), line, start - beginning + 1)

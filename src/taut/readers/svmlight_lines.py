@@ -110,7 +110,7 @@ def parse(text, stop, columns, least, most, queries, costs):
         data, data_bits, indices, indptr, targets, target_bits, weights, weight_bits, groups, left,
     ) = columns  # fmt: skip
     rows, values, place, n_left = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
-    lines, lowest, highest, whole = 0, MAX_INDEX, -1, True
+    lines, lowest, highest, whole = 0, MAX_INDEX, np.int64(-1), True
     fault = NO_FAULT
     indptr[0] = 0
     while place < stop:
@@ -224,7 +224,8 @@ def parse(text, stop, columns, least, most, queries, costs):
         if (queries == PRESENT) != has_query or (costs == PRESENT) != has_cost:
             fault = SOME_QUERIES if (queries == PRESENT) != has_query else SOME_COSTS
             break
-        highest = max(highest, previous)
+        if previous > highest:
+            highest = previous
         rows += 1
         indptr[rows] = values
         # The newline or the comment comes next, and counts the line.

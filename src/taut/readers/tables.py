@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from taut.data.chunks import as_csr, concatenate
+from taut.data.chunks import as_csr
 from taut.data.source import Source
 from taut.data.targets import find_classes
 from taut.errors import InvalidData
@@ -144,30 +144,78 @@ def rows_of(part: Part, start: int, stop: int) -> Part:
 
 
 def joined(parts: list[Part]) -> Part:
-    """One part of at least one; CSR is as wide as the widest."""
-    if len(parts) == 1:
-        return parts[0]
-    rest = (None if column[0] is None else _stacked(column) for column in list(zip(*parts))[1:])
-    return Part(_stacked_rows([part.X for part in parts]), *rest)
+    """One part of at least one, with arrays of its own; CSR is as wide as the widest."""
+    growing = Growing()
+    for part in parts:
+        growing.add(part)
+    return growing.part()
 
 
-def _stacked(values: Sequence[Any]) -> Any:
-    if isinstance(values[0], list):
-        return [item for items in values for item in items]
-    return np.concatenate(values)
+class Growing:
+    """Parts that are added one after the other, copied into arrays that grow."""
+
+    def __init__(self) -> None:
+        self.n_parts = 0
+        self._width = 0
+        self._columns: dict[str, _Column] = {}
+        self._lists: dict[str, list[Any]] = {}
+
+    def add(self, part: Part) -> None:
+        """Copy a part to the end."""
+        self.n_parts += 1
+        for name, value in part._asdict().items():
+            if sp.issparse(value):
+                self._width = max(self._width, value.shape[1])
+                pointers = self._column("indptr")
+                last = pointers.last()
+                self._column("data").add(value.data)
+                self._column("indices").add(value.indices)
+                pointers.add(value.indptr[1:] + last if self.n_parts > 1 else value.indptr)
+            elif isinstance(value, list):
+                self._lists.setdefault(name, []).extend(value)
+            elif value is not None:
+                self._column(name).add(value)
+
+    def _column(self, name: str) -> _Column:
+        return self._columns.setdefault(name, _Column())
+
+    def part(self) -> Part:
+        """All of them as one."""
+        found: dict[str, Any] = {name: each.array() for name, each in self._columns.items()}
+        if "data" in found:
+            data, indices, indptr = (found.pop(name) for name in ("data", "indices", "indptr"))
+            found["X"] = as_csr(data, indices, indptr, self._width)
+        return Part(**(found | self._lists))
 
 
-def _stacked_rows(rows: list[Any]) -> Any:
-    if not sp.issparse(rows[0]):
-        return _stacked(rows)
-    ends = np.cumsum([0] + [X.nnz for X in rows])
-    pointers = [X.indptr[1:] + end for X, end in zip(rows, ends.tolist())]
-    return as_csr(
-        np.concatenate([X.data for X in rows]),
-        np.concatenate([X.indices for X in rows]),
-        np.concatenate([np.zeros(1, np.int64), *pointers]),
-        max(X.shape[1] for X in rows),
-    )
+class _Column:
+    """An array that grows; the system moves large ones without copying them."""
+
+    def __init__(self) -> None:
+        self._values = np.empty(0)
+        self._n = 0
+
+    def last(self) -> int:
+        """The last number, or 0."""
+        return int(self._values[self._n - 1]) if self._n else 0
+
+    def add(self, values: np.ndarray) -> None:
+        """Copy values to the end, of a type that holds all of them."""
+        n = self._n + len(values)
+        if self._n == 0:
+            self._values = np.empty_like(values)
+        elif self._values.dtype != values.dtype:
+            kind = np.result_type(self._values.dtype, values.dtype)
+            self._values = self._values.astype(kind)
+        if n > len(self._values):
+            self._values.resize((n + n // 2, *values.shape[1:]), refcheck=False)
+        self._values[self._n : n] = values
+        self._n = n
+
+    def array(self) -> np.ndarray:
+        """What was added."""
+        self._values.resize((self._n, *self._values.shape[1:]), refcheck=False)
+        return self._values
 
 
 def table_of(source: Source) -> Table:
@@ -180,13 +228,13 @@ def table_of(source: Source) -> Table:
     >>> X.shape, y
     ((4, 2), array([3, 4, 3, 5]))
     """
-    parts = []
+    growing = Growing()
     with closing(source.chunks()) as chunks:
         for chunk in chunks:
-            own = concatenate([chunk])
-            lengths = None if own.offsets is None else np.diff(own.offsets)
-            parts.append(Part(own.X, source.labels(own), own.sample_weight, None, lengths))
-    return Table(*joined(parts), name=type(source).__name__)
+            lengths = None if chunk.offsets is None else np.diff(chunk.offsets)
+            y = source.labels(chunk)
+            growing.add(Part(chunk.X, y, chunk.sample_weight, None, lengths))
+    return Table(*growing.part(), name=type(source).__name__)
 
 
 class Extent:
@@ -198,11 +246,13 @@ class Extent:
     def __init__(self, first: int | None, width: int | None) -> None:
         self._first, self._width = first, width
         self._lowest, self._highest = 1, -1
+        self._sparse = False
         self.real = False
 
     def add(self, part: Part) -> None:
         """Take a part into account."""
         if sp.issparse(part.X):
+            self._sparse = True
             if self._first is None and self._lowest:
                 self._lowest = int(part.X.indices.min(initial=1))
             self._highest = max(self._highest, part.X.shape[1] - 1)
@@ -217,12 +267,26 @@ class Extent:
     @property
     def width(self) -> int:
         """How many columns there are."""
-        return self._highest + 1 - self.first if self._width is None else self._width
+        width = self._highest + 1 - self.first if self._width is None else self._width
+        if width < 1:
+            raise InvalidData(
+                "no row of the file has a feature, so that there are no columns: give n_features"
+            )
+        return width
+
+    def settled(self, format: Format) -> Format:
+        """The format, with the columns that were found, for other files."""
+        return format.of_columns(self.first, self.width) if self._sparse else format
 
     def laid_out(self, part: Part) -> Part:
         """A part with all columns, counted from 0, and targets of one type; its X is used up."""
         X, y = part.X, part.y
         if sp.issparse(X):
+            if X.shape[1] - self.first > self.width:
+                raise InvalidData(
+                    f"the file has {X.shape[1]} columns, counted from {self.first}, and "
+                    f"n_features = {self.width}: give a larger number, or none"
+                )
             if self.first:
                 X.indices -= self.first
             X = as_csr(X.data, X.indices, X.indptr, self.width)
@@ -230,9 +294,9 @@ class Extent:
             y = y.astype(np.float64)
         return part._replace(X=X, y=y)
 
-    def whole(self, parts: list[Part]) -> Part:
-        """All parts of a file as one, in the layout of `as_matrix`; they are used up."""
-        part = self.laid_out(joined(parts))
+    def whole(self, part: Part) -> Part:
+        """All of a file, in the layout of `as_matrix`."""
+        part = self.laid_out(part)
         if sp.issparse(part.X) and part.X.nnz < 2**31:
             part.X.indptr = part.X.indptr.astype(np.int32)
         return part
