@@ -76,10 +76,11 @@ def as_sequences(
     """Stack sequences of rows into one matrix, as from `as_matrix`, and the offsets of each.
 
     A list, tuple, 1-D object array or 3-D array holds one matrix per sequence, all dense or all
-    sparse; `Sequences` are stacked already. With `lengths`, or as one 2-D array or sparse matrix, `X` is already stacked; without
-    `lengths` that is one sequence. Sequence i has the rows ``offsets[i]:offsets[i + 1]``. Errors
-    call the first sequence of a list by the number `first`. Sequences without rows or of different
-    widths are refused, dense ones beside sparse ones, and `lengths` that do not fit.
+    sparse; `Sequences` are stacked already. With `lengths`, or as one 2-D array or sparse matrix,
+    `X` is already stacked; without `lengths` that is one sequence. Sequence i has the rows
+    ``offsets[i]:offsets[i + 1]``. Errors call the first sequence of a list by the number `first`.
+    Sequences without rows or of different widths are refused, dense ones beside sparse ones, and
+    `lengths` that do not fit.
 
     Examples
     --------

@@ -63,13 +63,15 @@ class Sequences(Sequence[Any]):
     def __getitem__(self, place: Any) -> Any:
         if isinstance(place, slice):
             which = np.arange(len(self))[place]
+            if len(which) == 0:
+                return []
             rows = [np.arange(*self.offsets[i : i + 2]) for i in which.tolist()]
             ends = np.concatenate([[0], np.cumsum(self.lengths[which])])
-            return Sequences(self.matrix[np.concatenate(rows or [[]]).astype(np.int64)], ends)
+            return Sequences(self.matrix[np.concatenate(rows)], ends)
         i = range(len(self))[place]
         return self.matrix[self.offsets[i] : self.offsets[i + 1]]
 
-    def __iter__(self) -> Iterator[Matrix]:
+    def __iter__(self) -> Iterator[Any]:
         return (self[i] for i in range(len(self)))
 
 

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from numbers import Integral
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from taut.data.arrays import Matrix
-from taut.data.source import Source
 from taut.errors import InvalidData, InvalidType
 from taut.estimators.base import estimator
 from taut.estimators.online import OnlineEstimator
-from taut.solvers import Solver
 
 Weighted = list[tuple[str, float]]
 
@@ -55,15 +53,8 @@ class Extracting(OnlineEstimator):
         check_is_fitted(self)
         return super()._matrix(self._extracted(X), **how)
 
-    def _fit_source(self, source: Source, **others: Any) -> Self:
-        self._refuse_parts()
-        return super()._fit_source(source, **others)
-
-    def _fed_solver(self) -> Solver:
-        self._refuse_parts()
-        return super()._fed_solver()
-
-    def _refuse_parts(self) -> None:
+    def _needs_parts(self) -> None:
+        super()._needs_parts()
         if self.features is not None:
             raise InvalidData(
                 f"features = {self.features!r} looks at all data before training, and these come "
@@ -129,7 +120,7 @@ def top_pairs(
 
 
 def _as_count(n: Any) -> int:
-    if not isinstance(n, Integral) or isinstance(n, bool) or n < 1:
+    if isinstance(n, bool) or not isinstance(n, Integral) or n < 1:
         raise InvalidData(f"n = {n!r}: give the number of features to name, an integer >= 1")
     return int(n)
 

@@ -223,6 +223,7 @@ class OnlineEstimator(PartByPart, StructuralEstimator):
         -------
         self
         """
+        self._needs_parts()
         options, solver = self._options(), self._fed_solver()
         online: _Online | None = getattr(self, "_online", None)
         if online is None:
@@ -301,6 +302,7 @@ class OnlineSequences(OnlineEstimator):
         -------
         self
         """
+        self._needs_parts()
         matrix, offsets = as_sequences(X, lengths)
         self._need(y)
         labels, pairs = as_label_sequences(y, offsets), list(pairwise(offsets))

@@ -75,8 +75,9 @@ class Extractor(TransformerMixin, BaseEstimator):
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """`fit` and `transform`, with one look at the data."""
-        found, layout = self._learn(self._prepare(X))
-        return self._matrix(found, layout)
+        matrix = self._matrix(*self._learn(self._prepare(X)))
+        self.columns_.forget_places()  # what is trained next needs the memory
+        return matrix
 
     def transform(self, X: Any) -> Any:
         """The features of X; those that `fit` did not keep are left out.

@@ -32,6 +32,9 @@ class Columns(ABC):
     def names(self) -> list[str]:
         """What the columns are called."""
 
+    def forget_places(self) -> None:
+        """Free the memory that looking names up takes, if any, until the next look."""
+
     @abstractmethod
     def stored(self) -> dict[str, np.ndarray]:
         """Arrays from which `restored` makes the same columns."""
@@ -123,7 +126,7 @@ class Vocabulary(Columns):
         return vars(self) | {"_places": None}
 
     def forget_places(self) -> None:
-        """Free the memory that looking names up takes, until the next look."""
+        """Free the memory that looking names up takes."""
         self._places = None
 
 
@@ -171,13 +174,12 @@ def restored(arrays: dict[str, np.ndarray]) -> Columns:
 def matrix_of(found: Occurrences, columns: Columns, dtype: np.dtype) -> sp.csr_array:
     """Occurrences as a CSR matrix: features without a column are left out, others summed up."""
     table = columns.places(found.names)
-    # Without names there are no ids but -1, and those must find a -1.
-    placed = (table if len(table) else np.array([-1], dtype=np.int32))[found.ids]
-    placed[found.ids < 0] = -1
+    placed = np.append(table, np.int32(-1))[found.ids]  # an id of -1 finds the last one
     kept = placed >= 0
     ends = np.zeros(len(kept) + 1, dtype=np.int32 if len(kept) < 2**31 else np.int64)
     np.cumsum(kept, out=ends[1:])
     indices = placed[kept]
+    del placed
     if found.values is None:
         values = np.ones(len(indices), dtype)
     else:

@@ -1,4 +1,4 @@
-"""Where features occur in rows: what every extractor makes of its input, before there are columns."""
+"""Where features occur in rows: what extractors make of their input, before there are columns."""
 
 from __future__ import annotations
 
@@ -77,23 +77,23 @@ def finite(value: Any, place: str, name: Any) -> float:
     return number
 
 
-def attribute_occurrences(
-    rows: Iterable[tuple[str, Any]], dtype: np.dtype = np.dtype(np.float32)
-) -> Occurrences:
+def attribute_occurrences(rows: Iterable[tuple[str, Any]], dtype: np.dtype) -> Occurrences:
     """Occurrences in rows that say themselves which features they have.
 
     Parameters
     ----------
     rows : iterable of (place, row)
-        A place is what errors call the row. A row is a name, a collection of names, or a dictionary:
-        a number is the value of the feature of that key, text makes the feature "key=text", a
-        collection of texts one for each, True the feature "key", and False or None nothing.
+        A place is what errors call the row. A row is a name, a collection of names, or a
+        dictionary: a number is the value of the feature of that key, text makes the feature
+        "key=text", a collection of texts one for each, True the feature "key", and False or None
+        nothing.
     dtype : dtype
         Of the values.
 
     Examples
     --------
-    >>> found = attribute_occurrences([("X[0]", {"word": "the", "length": 3.0}), ("X[1]", ["a"])])
+    >>> rows = [("X[0]", {"word": "the", "length": 3.0}), ("X[1]", ["a"])]
+    >>> found = attribute_occurrences(rows, np.dtype(np.float32))
     >>> found.names, found.ids.tolist(), found.values.tolist()
     (['word=the', 'length', 'a'], [0, 1, 2], [1.0, 3.0, 1.0])
     """

@@ -13,7 +13,7 @@ from taut.errors import InvalidData
 from taut.features.base import Extractor
 from taut.features.occurrences import Occurrences, attribute_occurrences
 from taut.features.templates import Template, parse, window_template
-from taut.features.tokens import Tokens, TokenColumns, as_tokens, template_occurrences
+from taut.features.tokens import TokenColumns, Tokens, as_tokens, template_occurrences
 
 #: A column with more values than that holds words, one with fewer tags such as parts of speech.
 _FEW = 200

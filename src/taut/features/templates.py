@@ -90,7 +90,7 @@ _SIZED = ("prefix", "suffix")
 
 
 def read_template(path: str | os.PathLike[str]) -> list[str]:
-    """The lines of a template file, as CRF++ has them, for `SequenceFeatures(template=...)`.
+    r"""The lines of a template file, as CRF++ has them, for `SequenceFeatures(template=...)`.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def read_template(path: str | os.PathLike[str]) -> list[str]:
     >>> import tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "template")
     >>> with open(path, "w") as file:
-    ...     _ = file.write("# unigrams\\nU00:%x[0,0]\\n\\nB\\n")
+    ...     _ = file.write("# unigrams\nU00:%x[0,0]\n\nB\n")
     >>> read_template(path)
     ['U00:%x[0,0]', 'B']
     """
@@ -238,7 +238,8 @@ def window_template(
     --------
     >>> from taut.features import window_template
     >>> window_template("pos", window=1)
-    ['Upos[-1]:%x[-1,pos]', 'Upos[0]:%x[0,pos]', 'Upos[1]:%x[1,pos]', 'Upos[-1..0]:%x[-1,pos]|%x[0,pos]', 'Upos[0..1]:%x[0,pos]|%x[1,pos]']
+    ['Upos[-1]:%x[-1,pos]', 'Upos[0]:%x[0,pos]', 'Upos[1]:%x[1,pos]',
+     'Upos[-1..0]:%x[-1,pos]|%x[0,pos]', 'Upos[0..1]:%x[0,pos]|%x[1,pos]']
     >>> window_template(window=0, prefixes=1, shapes=True)
     ['U0[0]:%x[0,0]', 'U0.prefix1:%prefix[0,0,1]', 'U0.shape:%shape[0,0]']
     """

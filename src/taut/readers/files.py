@@ -208,17 +208,21 @@ class DataFile:
             buffer[filled] = 10
             yield buffer, filled + 1
 
-    def lines(self) -> Iterator[tuple[int, str]]:
-        """Numbers and text of lines, counted from 1: UTF-8, without their ends."""
+    def lines(self, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
+        """Numbers and text of lines, counted from 1, without their ends.
+
+        The encoding is one whose line ends are those of ASCII.
+        """
         number = 0
         for buffer, end in self.blocks(1 << 20):
             for line in bytes(buffer[: end - 1]).split(b"\n"):
                 number += 1
                 try:
-                    text = line.removesuffix(b"\r").decode()
+                    text = line.removesuffix(b"\r").decode(encoding)
                 except UnicodeDecodeError as error:
                     raise self.fault(
-                        f"byte {line[error.start]:#04x} is not UTF-8; convert the file to UTF-8",
+                        f"byte {line[error.start]:#04x} is not {encoding.upper()}; convert the "
+                        "file to UTF-8, or name its encoding where the format has that option",
                         number, error.start + 1,
                     ) from error  # fmt: skip
                 yield number, text.removeprefix("\ufeff") if number == 1 else text

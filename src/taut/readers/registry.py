@@ -9,12 +9,15 @@ from typing import Any
 from taut.errors import InvalidData, InvalidType
 from taut.readers.arrow_files import Arrow
 from taut.readers.base import Format
+from taut.readers.conll import Conll, ConllU
+from taut.readers.crfsuite import CrfSuite
 from taut.readers.delimited import Delimited
 from taut.readers.files import DataFile
 from taut.readers.numpy_files import Npy, Npz
 from taut.readers.shard_folders import ShardFolder
 from taut.readers.svm_hmm import SvmHmm
 from taut.readers.svmlight import Svmlight
+from taut.readers.text_lines import TextLines
 
 _KNOWN: tuple[type[Format], ...] = (
     Svmlight,
@@ -24,6 +27,10 @@ _KNOWN: tuple[type[Format], ...] = (
     Npz,
     Arrow,
     ShardFolder,
+    Conll,
+    ConllU,
+    CrfSuite,
+    TextLines,
 )
 
 #: Formats by name.

@@ -450,6 +450,7 @@ class Run:
             message = f"Stopped {after}: {own}.{meaning}"
             certificate, what_to_do = replace(certificate, message=message), own
         assert self.best_w is not None
+        self.scratch = None  # makes place for the weights
         return Result(
             self.problem.weights(self.best_w), certificate, self.history, self.read_state,
             self.read_dual_point, what_to_do, self.state.support,
