@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from taut.explanations.classes import TrainedClasses
-from taut.explanations.span import falls
 from taut.explanations.sequences import Potentials, Sequence, TrainedSequences
+from taut.explanations.span import falls
 
 _ROUNDING = 1e-12  # relative to scores: a margin must exceed it
 
@@ -22,9 +22,11 @@ class LeaveOneOut:
     bound : float
         The share of examples on which the model may err: the true leave-one-out error of the
         optimum is not above it.
-    estimate : float
-        The share of examples on which the model errs at the middle of where its weights may be:
-        near to the true error, but no bound.
+    estimate : float or None
+        About the true error, but no bound: all other rows are taken to stay as tight as they are
+        (Vapnik and Chapelle's span rule, for any number of classes). None where too many labels are
+        in use, as in texts. Of sequences, the error at the middle of where the weights may be,
+        which is most often too high.
     at_optimum : float
         What `bound` would be if the fit had reached the optimum exactly. Where it is much lower,
         a smaller `tol` pays.
@@ -47,17 +49,16 @@ class LeaveOneOut:
     """
 
     bound: float
-    estimate: float
+    estimate: float | None
     at_optimum: float
     safe: np.ndarray
     position_bound: float | None = None
     xi_alpha: float | None = None
 
     def __repr__(self) -> str:
-        text = (
-            f"LeaveOneOut: an error of at most {100.0 * self.bound:.3g} %, "
-            f"about {100.0 * self.estimate:.3g} %"
-        )
+        text = f"LeaveOneOut: an error of at most {100.0 * self.bound:.3g} %"
+        if self.estimate is not None:
+            text += f", about {100.0 * self.estimate:.3g} %"
         if self.at_optimum < self.bound:
             text += f"; with a smaller tol at most {100.0 * self.at_optimum:.3g} % could be proved"
         return text
@@ -81,8 +82,12 @@ def of_classes(trained: TrainedClasses, binary: bool) -> LeaveOneOut:
         reached = 2.0 * alpha * trained.squares.max() + trained.slacks >= 1.0
         xi_alpha = float(reached.mean())
     return LeaveOneOut(
-        _share(safe), None if right is None else _share(right), _share(at_optimum | safe), safe,
-        None, xi_alpha,
+        _share(safe),
+        None if right is None else _share(right),
+        _share(at_optimum | safe),
+        safe,
+        None,
+        xi_alpha,
     )
 
 

@@ -166,9 +166,7 @@ class Explanation:
         return "\n".join(lines)
 
 
-def _rows(
-    what: str, n: int, text: Callable[[int], str], contribution: np.ndarray
-) -> Iterable[str]:
+def _rows(what: str, n: int, text: Callable[[int], str], contribution: np.ndarray) -> Iterable[str]:
     """The first rows of a table."""
     yield f"  {what} ({n}):"
     for r in range(min(n, _SHOWN)):

@@ -91,16 +91,16 @@ def tail_statistics(
     for labels, sign in ((in_use.labels, -1.0), (truth[rows], 1.0)):
         labels = labels.astype(np.int64)
         inner = np.flatnonzero(~first)
-        parts.append((owner[inner], labels[inner - 1] * n_labels + labels[inner], sign * coef[inner]))
+        parts.append(
+            (owner[inner], labels[inner - 1] * n_labels + labels[inner], sign * coef[inner])
+        )
         for number, at in enumerate((first, last) if boundary else ()):
             place = (n_labels + number) * n_labels + labels[at]
             parts.append((owner[at], place, sign * coef[at]))
     return TailStatistics(*(np.concatenate(values) for values in zip(*parts, strict=True)))
 
 
-def _summed(
-    place: np.ndarray, amount: np.ndarray, n_labels: int
-) -> tuple[np.ndarray, np.ndarray]:
+def _summed(place: np.ndarray, amount: np.ndarray, n_labels: int) -> tuple[np.ndarray, np.ndarray]:
     """Statistics of the tail as pairs and ends."""
     tail = np.bincount(place, amount, (n_labels + 2) * n_labels).astype(np.float64)
     pairs, ends = np.split(tail, [n_labels * n_labels])
@@ -182,7 +182,8 @@ class TrainedSequences:
             c = self._statistics(i)
             nodes = c.nodes
             if nodes.any():
-                nodes = self.rows.products(np.arange(first, last)) @ nodes
+                own = np.arange(first, last)
+                nodes = self.rows.products(own, own) @ nodes
             scores = self.scores._replace(nodes=self.scores.nodes[first:last])
             yield Sequence(i, self.truth[first:last], scores, c, c._replace(nodes=nodes))
 
@@ -198,7 +199,9 @@ class TrainedSequences:
         """Potentials under the weights of the dual variables, m + U."""
         tail, _begins = self._tails
         pairs, ends = _summed(tail.place, tail.amount, self.n_labels)
-        return self.mean_scores.plus(Potentials(self.rows.scores(self.coefficients), pairs, ends), 1.0)
+        return self.mean_scores.plus(
+            Potentials(self.rows.scores(self.coefficients), pairs, ends), 1.0
+        )
 
     def at(self, potentials: Potentials, sequence: Sequence) -> Potentials:
         """Potentials of all rows as one sequence has them."""
@@ -230,18 +233,14 @@ class TrainedSequences:
         owner = np.repeat(block, sizes)
         amounts = np.repeat(self.in_use.coef, sizes) * (self.in_use.labels != self.truth[rows])
         losses = self.unit * np.bincount(owner, amounts, len(self.unit))
-        products = np.array(
-            [
-                [
-                    own.coefficients.dot(potentials)
-                    for potentials in (
-                        own.scores, self.at(self.dual_scores, own), self.at(self.mean_scores, own),
-                        own.own,
-                    )
-                ]
-                for own in self
-            ]
-        )  # fmt: skip
+        others = self.dual_scores, self.mean_scores
+        products = [
+            (own.coefficients.dot(own.scores), *(own.coefficients.dot(self.at(p, own)) for p in others),
+             own.coefficients.dot(own.own))
+            for own in self
+        ]  # fmt: skip
+        on_w, on_dual, on_mean, squares = np.array(products).T
+        hinges = self.weight * self.slacks
         return Removals(
-            self.penalty, self.weight * self.slacks, losses, *products.T, self.rounding
+            self.penalty, hinges, losses, on_w, on_dual, on_mean, squares, self.rounding
         )

@@ -9,6 +9,7 @@ import numpy as np
 
 from taut.explanations.classes import TrainedClasses
 from taut.explanations.sequences import TrainedSequences
+from taut.explanations.span import falls
 
 
 class SuspectPositions(NamedTuple):
@@ -19,8 +20,7 @@ class SuspectPositions(NamedTuple):
     example, position : ndarray of int64
         Which sequence, and where in it.
     margin : ndarray of float64
-        By how much the best labels with the given one at the position beat those without it, by a
-        model without the sequence's own contribution.
+        By how much the best labels with the given one at the position beat those without it.
     given, answer : ndarray
         The given label, and the best other one.
     """
@@ -41,15 +41,14 @@ class Suspects:
     examples : ndarray of int64
         Numbers of training examples.
     margin : ndarray of float64
-        By how much the given label beats the best other one, by the model without the example's
-        own contribution to w. Examples are in this order.
+        By how much the given label beats the best other one; of rows, as far as can be told of a
+        model that was trained without the row. Examples are in this order.
     slack : ndarray of float64
         Their hinges at w.
     influence : ndarray of float64
         The shares of C_i that their dual variables have in use.
     given, answer : ndarray, or list of ndarray
-        The given label, and the one that the model would give without the example's own
-        contribution.
+        The given label, and the one that the model would give by these margins.
     positions : SuspectPositions or None
         Of sequences, the same of each position.
 
@@ -93,11 +92,14 @@ class Suspects:
         return "\n".join(lines)
 
 
-def of_classes(
-    trained: TrainedClasses, influence: np.ndarray, classes: np.ndarray
-) -> Suspects:
-    """The rows in the order of their margins without what they add to them."""
-    scores = trained.scores - trained.own
+def of_classes(trained: TrainedClasses, influence: np.ndarray, classes: np.ndarray) -> Suspects:
+    """The rows in the order of their margins without them.
+
+    Where a model that was trained without a row cannot be told from the directions that other rows
+    keep, as in texts, all that the row's own dual variables add to its scores is taken away.
+    """
+    fall = falls(trained)
+    scores = trained.scores - (trained.own if fall is None else fall)
     margin = trained.lead(scores).min(axis=1)
     order = np.argsort(margin, kind="stable")
     return Suspects(
@@ -106,17 +108,19 @@ def of_classes(
     )  # fmt: skip
 
 
-def of_sequences(
-    trained: TrainedSequences, influence: np.ndarray, classes: np.ndarray
-) -> Suspects:
-    """The sequences, and all their positions."""
+def of_sequences(trained: TrainedSequences, influence: np.ndarray, classes: np.ndarray) -> Suspects:
+    """The sequences, and all their positions, by margins at w.
+
+    What a sequence adds to its own scores is left in: it is spread over all its labels, and
+    taking it away would make more of the right ones suspect than of the wrong ones.
+    """
     n = len(influence)
     at_positions, others = np.empty(len(trained.truth)), np.empty_like(trained.truth)
     answers, slacks = [], np.empty(n)
     for sequence in trained:
         i, places = sequence.number, np.arange(len(sequence.truth))
         own = slice(trained.offsets[i], trained.offsets[i + 1])
-        best = sequence.scores.plus(sequence.own, -1.0).best(sequence.truth)
+        best = sequence.scores.best(sequence.truth)
         given = best[places, sequence.truth].copy()
         # Labels that are best at each position are those of the best sequence, but for ties.
         answers.append(classes[best.argmax(axis=1)])
