@@ -25,8 +25,7 @@ class LeaveOneOut:
     estimate : float or None
         About the true error, but no bound: all other rows are taken to stay as tight as they are
         (Vapnik and Chapelle's span rule, for any number of classes). None where too many labels are
-        in use, as in texts. Of sequences, the error at the middle of where the weights may be,
-        which is most often too high.
+        in use, as in texts, and of sequences.
     at_optimum : float
         What `bound` would be if the fit had reached the optimum exactly. Where it is much lower,
         a smaller `tol` pays.
@@ -35,7 +34,8 @@ class LeaveOneOut:
     position_bound : float or None
         Of sequences, the share of positions at which the model may err.
     xi_alpha : float or None
-        Of two classes, Joachims' estimate: the share with 2 alpha_i R^2 + xi_i >= 1.
+        Of two classes and margins of 1, Joachims' estimate: the share with
+        2 alpha_i R^2 + xi_i >= 1.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def of_classes(trained: TrainedClasses, binary: bool) -> LeaveOneOut:
     fall = falls(trained)
     right = None if fall is None else trained.lead(trained.scores - fall).min(axis=1) > 0.0
     xi_alpha = None
-    if binary:
+    if binary and (trained.losses.max(axis=1) == 1.0).all():
         alpha = np.abs(trained.coefficients[:, 1])
         reached = 2.0 * alpha * trained.squares.max() + trained.slacks >= 1.0
         xi_alpha = float(reached.mean())
@@ -108,22 +108,19 @@ def of_sequences(trained: TrainedSequences) -> LeaveOneOut:
     removals = trained.removals()
     radii, optimal = removals.radii(), 0.5 * np.sqrt(removals.squares)
     n = len(radii)
-    safe, at_optimum, estimate = (np.zeros(n, dtype=bool) for _ in range(3))
+    safe, at_optimum = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
     doubtful = 0
     for sequence in trained:
-        i = sequence.number
+        i, own = sequence.number, trained.own(sequence)
         dual = trained.at(trained.dual_scores, sequence)
-        both = sequence.scores.plus(dual, 1.0).plus(sequence.own, -1.0)
+        both = sequence.scores.plus(dual, 1.0).plus(own, -1.0)
         centre = Potentials(*(0.5 * values for values in both))
-        middle = sequence.scores.plus(sequence.own, -0.5)
+        middle = sequence.scores.plus(own, -0.5)
         reach = _reach(trained, sequence, centre, radii[i])
         doubtful += int((reach >= 0.0).sum())
         safe[i] = (reach < 0.0).all()
         at_optimum[i] = safe[i] or (_reach(trained, sequence, middle, optimal[i]) < 0.0).all()
-        estimate[i] = (_reach(trained, sequence, middle, 0.0) < 0.0).all()
-    return LeaveOneOut(
-        _share(safe), _share(estimate), _share(at_optimum), safe, doubtful / len(trained.truth)
-    )
+    return LeaveOneOut(_share(safe), None, _share(at_optimum), safe, doubtful / len(trained.truth))
 
 
 def _reach(

@@ -110,15 +110,12 @@ def _summed(place: np.ndarray, amount: np.ndarray, n_labels: int) -> tuple[np.nd
 class Sequence(NamedTuple):
     """A training sequence.
 
-    `scores` are the potentials under w, `coefficients` its statistics in U, and `own` what these
-    add to its potentials.
+    `scores` are the potentials under w.
     """
 
     number: int
     truth: np.ndarray
     scores: Potentials
-    coefficients: Potentials
-    own: Potentials
 
 
 @dataclass(frozen=True)
@@ -179,20 +176,24 @@ class TrainedSequences:
 
     def __iter__(self) -> Iterator[Sequence]:
         for i, (first, last) in enumerate(pairwise(self.offsets.tolist())):
-            c = self._statistics(i)
-            nodes = c.nodes
-            if nodes.any():
-                own = np.arange(first, last)
-                nodes = self.rows.products(own, own) @ nodes
             scores = self.scores._replace(nodes=self.scores.nodes[first:last])
-            yield Sequence(i, self.truth[first:last], scores, c, c._replace(nodes=nodes))
+            yield Sequence(i, self.truth[first:last], scores)
 
-    def _statistics(self, i: int) -> Potentials:
+    def statistics(self, sequence: Sequence) -> Potentials:
         """v_i as statistics."""
         tail, begins = self._tails
-        nodes = self.coefficients[self.offsets[i] : self.offsets[i + 1]].toarray()
-        own = slice(begins[i], begins[i + 1])
+        first, last = self.offsets[sequence.number : sequence.number + 2]
+        own = slice(*begins[sequence.number : sequence.number + 2])
+        nodes = self.coefficients[first:last].toarray()
         return Potentials(nodes, *_summed(tail.place[own], tail.amount[own], self.n_labels))
+
+    def own(self, sequence: Sequence) -> Potentials:
+        """What v_i adds to the potentials of the sequence itself."""
+        statistics = self.statistics(sequence)
+        if not statistics.nodes.any():
+            return statistics
+        rows = np.arange(*self.offsets[sequence.number : sequence.number + 2])
+        return statistics._replace(nodes=self.rows.products(rows, rows) @ statistics.nodes)
 
     @cached_property
     def dual_scores(self) -> Potentials:
@@ -233,12 +234,13 @@ class TrainedSequences:
         owner = np.repeat(block, sizes)
         amounts = np.repeat(self.in_use.coef, sizes) * (self.in_use.labels != self.truth[rows])
         losses = self.unit * np.bincount(owner, amounts, len(self.unit))
-        others = self.dual_scores, self.mean_scores
-        products = [
-            (own.coefficients.dot(own.scores), *(own.coefficients.dot(self.at(p, own)) for p in others),
-             own.coefficients.dot(own.own))
-            for own in self
-        ]  # fmt: skip
+        products = []
+        for sequence in self:
+            v, own = self.statistics(sequence), self.own(sequence)
+            dual, mean = (self.at(p, sequence) for p in (self.dual_scores, self.mean_scores))
+            products.append(
+                [v.dot(potentials) for potentials in (sequence.scores, dual, mean, own)]
+            )
         on_w, on_dual, on_mean, squares = np.array(products).T
         hinges = self.weight * self.slacks
         return Removals(

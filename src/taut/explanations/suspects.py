@@ -116,7 +116,7 @@ def of_sequences(trained: TrainedSequences, influence: np.ndarray, classes: np.n
     """
     n = len(influence)
     at_positions, others = np.empty(len(trained.truth)), np.empty_like(trained.truth)
-    answers, slacks = [], np.empty(n)
+    answers = []
     for sequence in trained:
         i, places = sequence.number, np.arange(len(sequence.truth))
         own = slice(trained.offsets[i], trained.offsets[i + 1])
@@ -127,7 +127,6 @@ def of_sequences(trained: TrainedSequences, influence: np.ndarray, classes: np.n
         best[places, sequence.truth] = -np.inf
         others[own] = best.argmax(axis=1)
         at_positions[own] = given - best.max(axis=1)
-        slacks[i] = trained.hinge(sequence)
     margin = np.minimum.reduceat(at_positions, trained.offsets[:-1])
     order, by_position = np.argsort(margin, kind="stable"), np.argsort(at_positions, kind="stable")
     example = np.repeat(np.arange(n), np.diff(trained.offsets))[by_position]
@@ -137,6 +136,6 @@ def of_sequences(trained: TrainedSequences, influence: np.ndarray, classes: np.n
     )  # fmt: skip
     given_labels = np.split(classes[trained.truth], trained.offsets[1:-1])
     return Suspects(
-        order, margin[order], slacks[order], influence[order],
+        order, margin[order], trained.slacks[order], influence[order],
         [given_labels[i] for i in order], [answers[i] for i in order], positions,
     )  # fmt: skip
