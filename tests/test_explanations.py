@@ -303,7 +303,7 @@ def test_planted_labels_are_suspects(kernel):
     assert_array_equal(found.given[:3], 2)
     assert_array_equal(found.answer[:3], 0)
     assert (np.diff(found.margin) >= 0.0).all()
-    assert f"example {found.examples[0]}: 2 or 0?" in repr(found)
+    assert f"example {found.examples[0]}: 2, rather 0 " in repr(found)
 
 
 def test_planted_labels_of_positions_are_suspects():

@@ -180,8 +180,8 @@ class ExplainedSequences(Explained):
     def suspects(self, X: Any, y: Any, **fit_params: Any) -> Suspects:
         """Training sequences and positions whose labels are most likely wrong.
 
-        What the dual variables of a sequence add to its own scores is known, and is taken away
-        before margins are compared: a model that has learned a wrong label is else too sure of it.
+        In the order of their margins: by how much the best labels with the given one at a position
+        beat those without it. A sequence is as suspect as the worst of its positions.
 
         Parameters
         ----------
@@ -201,8 +201,8 @@ class ExplainedSequences(Explained):
         >>> X = [np.array([noun, verb, noun]), np.array([verb, noun]), np.array([noun, verb])]
         >>> y = [["noun", "verb", "noun"], ["verb", "noun"], ["noun", "noun"]]
         >>> suspects = ChainSVM(C=0.1, random_state=0).fit(X, y).suspects(X, y)
-        >>> suspects.positions.example[0], suspects.positions.position[0]
-        (np.int64(2), np.int64(1))
+        >>> print(suspects.positions.example[0], suspects.positions.position[0])
+        2 1
         """
         trained = self._checked("suspects", X, y, dict(fit_params))
         return suspects.of_sequences(trained, self.influence_, self.classes_)

@@ -11,6 +11,8 @@ from taut.explanations.classes import TrainedClasses
 from taut.explanations.sequences import TrainedSequences
 from taut.explanations.span import falls
 
+_SHOWN = 5  # examples or positions, in text
+
 
 class SuspectPositions(NamedTuple):
     """Positions of sequences, the most suspect first.
@@ -77,18 +79,17 @@ class Suspects:
     def __repr__(self) -> str:
         wrong = int((self.margin < 0.0).sum())
         lines = [f"Suspects: {wrong} of {len(self)} examples would be answered otherwise"]
-        if self.positions is not None:
-            columns = (self.positions.example, self.positions.position, *self.positions[2:])
-            lines += [
-                f"  example {i}, position {t}: {given!s} or {answer!s}? margin {margin:.3g}"
-                for i, t, margin, given, answer in zip(*(c[:5] for c in columns), strict=True)
-            ]
+        if self.positions is None:
+            where = [f"example {i}" for i in self.examples[:_SHOWN]]
+            rows = zip(where, self.margin, self.given, self.answer, strict=False)
         else:
-            own = (self.examples, self.margin, self.given, self.answer)
-            lines += [
-                f"  example {i}: {given!s} or {answer!s}? margin {margin:.3g}"
-                for i, margin, given, answer in zip(*(c[:5] for c in own), strict=True)
-            ]
+            found = self.positions
+            places = zip(found.example[:_SHOWN], found.position, strict=False)
+            where = [f"example {i}, position {t}" for i, t in places]
+            rows = zip(where, found.margin, found.given, found.answer, strict=False)
+        for place, margin, given, answer in rows:
+            other = f", rather {answer!s}" if given != answer else ""
+            lines.append(f"  {place}: {given!s}{other} (margin {margin:.3g})")
         return "\n".join(lines)
 
 
