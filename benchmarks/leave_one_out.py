@@ -76,7 +76,11 @@ def main():
     arguments.add_argument("--only", nargs="*", choices=DATA, default=list(DATA))
     options = arguments.parse_args()
     warnings.simplefilter("ignore", NotConverged)
-    rows = [measure(name, *cell) for name in options.only for cell in CELLS]
+    rows = []
+    for name in options.only:
+        for cell in CELLS:
+            rows.append(measure(name, *cell))
+            print(rows[-1], flush=True)
     shares = ("training", "true", "estimate", "bound", "xi-alpha")
     print(
         markdown(
