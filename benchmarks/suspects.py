@@ -9,7 +9,8 @@ their weight first, by their hinge; "suspects", the order of `model.suspects`; a
 same margin by models of five folds which have not seen the row. Times are CPU seconds of one
 thread, those of five folds for five fits.
 
-Which ranking `suspects` takes was chosen on digits, sector and UD English EWT (`--choose`).
+Which ranking `suspects` takes was chosen on digits, sector and UD English EWT (`--choose`). Its
+limit of directions was set for time after usps and trec_qc had been tried once.
 """
 
 from __future__ import annotations
