@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -33,7 +34,8 @@ class LabelsInUse(NamedTuple):
     labels: np.ndarray
 
 
-class DualSupport(NamedTuple):
+@dataclass(frozen=True, eq=False, repr=False)
+class DualSupport:
     """Blocks with dual weight on labels other than their truths.
 
     Attributes
@@ -71,6 +73,15 @@ class DualSupport(NamedTuple):
         out = np.zeros(self.n_blocks)
         out[self.blocks] = self.share
         return out
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, DualSupport):
+            return NotImplemented
+        own, others = self.arrays(), other.arrays()
+        same = self.n_blocks == other.n_blocks and own.keys() == others.keys()
+        return same and all(np.array_equal(own[name], others[name]) for name in own)
+
+    __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         whole = int((self.share > 1.0 - _ROUNDING).sum())

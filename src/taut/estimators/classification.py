@@ -18,7 +18,7 @@ from taut.data.weights import check_margin, check_sample_weight
 from taut.errors import InvalidData
 from taut.estimators.base import columns_of, estimator
 from taut.estimators.costs import CostSensitive
-from taut.estimators.explained import ExplainedBinary, ExplainedCosts
+from taut.estimators.explained_classes import ExplainedBinary, ExplainedCosts
 from taut.estimators.extracting import Extracting
 from taut.estimators.linear import LinearEstimator
 from taut.estimators.online import Answers, Plan, takes_sources

@@ -19,7 +19,7 @@ from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
 from taut.estimators.base import columns_of, estimator
 from taut.estimators.distributions import LabelDistribution, normalizes
-from taut.estimators.explained import ExplainedSequences
+from taut.estimators.explained_sequences import ExplainedSequences
 from taut.estimators.extracting import Extracting, top_pairs
 from taut.estimators.online import Answers, OnlineSequences, Plan, takes_sources
 from taut.estimators.tables import takes_tables

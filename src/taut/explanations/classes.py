@@ -13,9 +13,7 @@ from taut.explanations.removal import Removals
 from taut.explanations.rows import Rows
 
 
-def class_statistics(
-    in_use: LabelsInUse, truth: np.ndarray, factors: np.ndarray
-) -> np.ndarray:
+def class_statistics(in_use: LabelsInUse, truth: np.ndarray, factors: np.ndarray) -> np.ndarray:
     """c_ik of U = sum_ik c_ik x_i e_k', where psi_i(k) = factors[i, k] (e_truth - e_k) x_i."""
     block, labels = in_use.block, in_use.labels
     amounts = in_use.coef * factors[block, labels]

@@ -45,7 +45,8 @@ class Difference(NamedTuple):
         """What each feature adds; `coef` has a row for each column of the nodes."""
         parts = []
         for t in np.flatnonzero(self.nodes.any(axis=1)):
-            row = self.X[[t]].toarray()[0] if sp.issparse(self.X) else np.asarray(self.X[t])
+            given: Any = self.X[[t]]
+            row = (given.toarray() if sp.issparse(given) else given)[0]
             j = np.flatnonzero(row)
             weight = self.nodes[t] @ coef[:, j]
             parts.append(np.array([np.full(len(j), t), j, row[j], weight, row[j] * weight]))

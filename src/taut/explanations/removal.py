@@ -6,8 +6,8 @@ v_j = sum_y a_jy psi_j(y), l_j = sum_y a_jy loss_j(y), and g*(U) = <m, U> + 1/2 
 optimum, w any weights, a any feasible dual variables of the whole problem, U = sum_j v_j.
 
 Without those of block i, a is feasible there; it belongs to the weights u = m + U - v_i. P_i is
-1-strongly convex, so that P_i(w) - P_i(w') >= 1/2 |w - w'|^2. By the Fenchel-Young inequality for g,
-whose excess at w' is 1/2 |u - w'|^2, and by hinge_j C_j >= l_j - <w', v_j>,
+1-strongly convex, so that P_i(w) - P_i(w') >= 1/2 |w - w'|^2. As C_j hinge_j >= l_j - <w', v_j> at
+w', and by the Fenchel-Young inequality for g, whose excess there is 1/2 |u - w'|^2,
 
     P_i(w') - D_i(a) >= g(w') + g*(U - v_i) - <w', U - v_i> = 1/2 |u - w'|^2.
 
@@ -17,9 +17,9 @@ The sum of both, with |w - w'|^2 + |u - w'|^2 = 2 |w' - c|^2 + 1/2 |w - u|^2 at 
 
 Nothing here needs w or a to be optimal: the gap that a fit ends with is part of r. At the optimum
 w = m + U, so P(w) = D(a) and C_i hinge_i(w) = l_i - <w, v_i>, which leaves r = 1/2 |v_i| and
-c = w - 1/2 v_i. Any label y then has <w', psi(y)> >= <c, psi(y)> - r |psi(y)|. For two classes this is
-margin - a_i |x_i|^2, the bound of Jaakkola and Haussler (1999); here it holds for any labels, with
-any losses, and for what a solver really returns.
+c = w - 1/2 v_i. Any label y then has <w', psi(y)> >= <c, psi(y)> - r |psi(y)|. For two classes that
+is the margin - a_i |x_i|^2, the bound of Jaakkola and Haussler (1999); here it holds for any
+labels, with any losses, and for what a solver really returns.
 """
 
 from __future__ import annotations

@@ -117,8 +117,8 @@ class Explanation:
     >>> from taut import BinarySVM
     >>> model = BinarySVM(random_state=0).fit([[0.0, 1.0], [2.0, 1.0]], ["no", "yes"])
     >>> why = model.explain([2.0, 1.0])
-    >>> print(why.answer, why.features.name[0], round(float(why.features.contribution[0]), 2))
-    yes x0 2.0
+    >>> print(why.answer, why.runner_up, why.features.name[0], round(why.margin, 1))
+    yes no x0 1.0
     """
 
     answer: Any
@@ -166,9 +166,7 @@ class Explanation:
         return "\n".join(lines)
 
 
-def _rows(
-    what: str, n: int, text: Callable[[int], str], contribution: np.ndarray
-) -> Iterable[str]:
+def _rows(what: str, n: int, text: Callable[[int], str], contribution: np.ndarray) -> Iterable[str]:
     """The first rows of a table."""
     yield f"  {what} ({n}):"
     for r in range(min(n, _SHOWN)):

@@ -26,8 +26,8 @@ class Rows(ABC):
         """The squared length of each row."""
 
     @abstractmethod
-    def products(self, which: np.ndarray) -> np.ndarray:
-        """Inner products of some rows with each other."""
+    def products(self, some: np.ndarray, others: np.ndarray) -> np.ndarray:
+        """Inner products of some rows with others."""
 
 
 class LinearRows(Rows):
@@ -47,10 +47,9 @@ class LinearRows(Rows):
         squares = self.X.multiply(self.X) if sp.issparse(self.X) else np.square(self.X)
         return np.asarray(squares.sum(axis=1)).ravel() + self.constant
 
-    def products(self, which):
+    def products(self, some, others):
         """X X' + constant."""
-        own = self.X[which]
-        return _dense(own @ own.T) + self.constant
+        return _dense(self.X[some] @ self.X[others].T) + self.constant
 
 
 class KernelledRows(Rows):
@@ -74,13 +73,14 @@ class KernelledRows(Rows):
         """k(x, x) + constant."""
         return self.kernel.prepared(self.X, np.float64).diagonal() + self.constant
 
-    def products(self, which):
+    def products(self, some, others):
         """The kernel's matrix + constant."""
         if self.kernel.of_matrix:
-            return self.X[np.ix_(which, which)] + self.constant
-        own = self.kernel.prepared(self.X[which], np.float64)
-        out = np.empty((own.n, own.n))
-        own.block(EVERY, own, EVERY, out)
+            return self.X[np.ix_(some, others)] + self.constant
+        own = self.kernel.prepared(self.X[some], np.float64)
+        other = self.kernel.prepared(self.X[others], np.float64, own)
+        out = np.empty((own.n, other.n))
+        own.block(EVERY, other, EVERY, out)
         return out + self.constant
 
 

@@ -91,16 +91,16 @@ def tail_statistics(
     for labels, sign in ((in_use.labels, -1.0), (truth[rows], 1.0)):
         labels = labels.astype(np.int64)
         inner = np.flatnonzero(~first)
-        parts.append((owner[inner], labels[inner - 1] * n_labels + labels[inner], sign * coef[inner]))
+        parts.append(
+            (owner[inner], labels[inner - 1] * n_labels + labels[inner], sign * coef[inner])
+        )
         for number, at in enumerate((first, last) if boundary else ()):
             place = (n_labels + number) * n_labels + labels[at]
             parts.append((owner[at], place, sign * coef[at]))
     return TailStatistics(*(np.concatenate(values) for values in zip(*parts, strict=True)))
 
 
-def _summed(
-    place: np.ndarray, amount: np.ndarray, n_labels: int
-) -> tuple[np.ndarray, np.ndarray]:
+def _summed(place: np.ndarray, amount: np.ndarray, n_labels: int) -> tuple[np.ndarray, np.ndarray]:
     """Statistics of the tail as pairs and ends."""
     tail = np.bincount(place, amount, (n_labels + 2) * n_labels).astype(np.float64)
     pairs, ends = np.split(tail, [n_labels * n_labels])
@@ -110,15 +110,12 @@ def _summed(
 class Sequence(NamedTuple):
     """A training sequence.
 
-    `scores` are the potentials under w, `coefficients` its statistics in U, and `own` what these
-    add to its potentials.
+    `scores` are the potentials under w.
     """
 
     number: int
     truth: np.ndarray
     scores: Potentials
-    coefficients: Potentials
-    own: Potentials
 
 
 @dataclass(frozen=True)
@@ -179,26 +176,33 @@ class TrainedSequences:
 
     def __iter__(self) -> Iterator[Sequence]:
         for i, (first, last) in enumerate(pairwise(self.offsets.tolist())):
-            c = self._statistics(i)
-            nodes = c.nodes
-            if nodes.any():
-                nodes = self.rows.products(np.arange(first, last)) @ nodes
             scores = self.scores._replace(nodes=self.scores.nodes[first:last])
-            yield Sequence(i, self.truth[first:last], scores, c, c._replace(nodes=nodes))
+            yield Sequence(i, self.truth[first:last], scores)
 
-    def _statistics(self, i: int) -> Potentials:
+    def statistics(self, sequence: Sequence) -> Potentials:
         """v_i as statistics."""
         tail, begins = self._tails
-        nodes = self.coefficients[self.offsets[i] : self.offsets[i + 1]].toarray()
-        own = slice(begins[i], begins[i + 1])
+        first, last = self.offsets[sequence.number : sequence.number + 2]
+        own = slice(*begins[sequence.number : sequence.number + 2])
+        nodes = self.coefficients[first:last].toarray()
         return Potentials(nodes, *_summed(tail.place[own], tail.amount[own], self.n_labels))
+
+    def own(self, sequence: Sequence) -> Potentials:
+        """What v_i adds to the potentials of the sequence itself."""
+        statistics = self.statistics(sequence)
+        if not statistics.nodes.any():
+            return statistics
+        rows = np.arange(*self.offsets[sequence.number : sequence.number + 2])
+        return statistics._replace(nodes=self.rows.products(rows, rows) @ statistics.nodes)
 
     @cached_property
     def dual_scores(self) -> Potentials:
         """Potentials under the weights of the dual variables, m + U."""
         tail, _begins = self._tails
         pairs, ends = _summed(tail.place, tail.amount, self.n_labels)
-        return self.mean_scores.plus(Potentials(self.rows.scores(self.coefficients), pairs, ends), 1.0)
+        return self.mean_scores.plus(
+            Potentials(self.rows.scores(self.coefficients), pairs, ends), 1.0
+        )
 
     def at(self, potentials: Potentials, sequence: Sequence) -> Potentials:
         """Potentials of all rows as one sequence has them."""
@@ -230,18 +234,15 @@ class TrainedSequences:
         owner = np.repeat(block, sizes)
         amounts = np.repeat(self.in_use.coef, sizes) * (self.in_use.labels != self.truth[rows])
         losses = self.unit * np.bincount(owner, amounts, len(self.unit))
-        products = np.array(
-            [
-                [
-                    own.coefficients.dot(potentials)
-                    for potentials in (
-                        own.scores, self.at(self.dual_scores, own), self.at(self.mean_scores, own),
-                        own.own,
-                    )
-                ]
-                for own in self
-            ]
-        )  # fmt: skip
+        products = []
+        for sequence in self:
+            v, own = self.statistics(sequence), self.own(sequence)
+            dual, mean = (self.at(p, sequence) for p in (self.dual_scores, self.mean_scores))
+            products.append(
+                [v.dot(potentials) for potentials in (sequence.scores, dual, mean, own)]
+            )
+        on_w, on_dual, on_mean, squares = np.array(products).T
+        hinges = self.weight * self.slacks
         return Removals(
-            self.penalty, self.weight * self.slacks, losses, *products.T, self.rounding
+            self.penalty, hinges, losses, on_w, on_dual, on_mean, squares, self.rounding
         )

@@ -15,8 +15,10 @@ import scipy.linalg
 
 from taut.explanations.classes import TrainedClasses
 
-_MOST = 5000  # rows with dual weight: a matrix of them is made
+_MOST = 2500  # directions: a matrix of them is inverted
+_AT_ONCE = 2000  # rows whose falls are computed at a time
 _RIDGE = 1e-9  # of the mean squared length of a direction: there may be more than features
+_TINY = 1e-300
 _AT_BOUND = 1e-6  # of C_i
 
 
@@ -28,38 +30,44 @@ class _Directions(NamedTuple):
 
 
 def falls(trained: TrainedClasses) -> np.ndarray | None:
-    """By how much each row's own scores fall when it is left out; None where rows are too many."""
-    in_use = np.unique(trained.in_use.block)
-    if len(in_use) > _MOST:
+    """By how much each row's own scores fall when it is left out.
+
+    None where there are too many directions to invert their matrix.
+    """
+    found = _directions(trained)
+    if len(found.row) > _MOST:
         return None
-    out = np.zeros_like(trained.scores)
-    if len(in_use) == 0:
-        return out
-    products, c = trained.rows.products(in_use), trained.coefficients[in_use]
-    out[in_use] = trained.own[in_use]
-    found = _directions(trained, in_use)
+    out = trained.own.copy()
     if len(found.row) == 0:
         return out
-    gram = products[np.ix_(found.row, found.row)] * (found.factors @ found.factors.T)
-    gram.flat[:: len(gram) + 1] += max(_RIDGE * float(np.trace(gram)) / len(gram), 1e-300)
+    rows, place = np.unique(found.row, return_inverse=True)
+    gram = trained.rows.products(rows, rows)[np.ix_(place, place)]
+    gram *= found.factors @ found.factors.T
+    gram.flat[:: len(gram) + 1] += max(_RIDGE * float(np.trace(gram)) / len(gram), _TINY)
     inverse = scipy.linalg.cho_solve(scipy.linalg.cho_factor(gram), np.eye(len(gram)))
-    across = products[found.row]
-    across[np.arange(len(found.row)), found.row] = 0.0  # a row's own directions leave with it
-    moved = inverse @ (across * (found.factors @ c.T))
-    ends = np.searchsorted(found.row, np.arange(len(in_use) + 1))
-    for i in np.flatnonzero(np.diff(ends)):
-        own = slice(ends[i], ends[i + 1])
-        moved[:, i] -= inverse[:, own] @ np.linalg.solve(inverse[own, own], moved[own, i])
-    out[in_use] -= (across * moved).T @ found.factors
+    in_use = np.unique(trained.in_use.block)
+    for first in range(0, len(in_use), _AT_ONCE):
+        some = in_use[first : first + _AT_ONCE]
+        across = trained.rows.products(rows, some)[place]
+        own = found.row[:, None] == some
+        across[own] = 0.0  # a row's own directions leave with it
+        moved = inverse @ (across * (found.factors @ trained.coefficients[some].T))
+        for i in np.flatnonzero(own.any(axis=0)):
+            mine = np.flatnonzero(own[:, i])
+            among = inverse[np.ix_(mine, mine)]
+            moved[:, i] -= inverse[:, mine] @ np.linalg.solve(among, moved[mine, i])
+        out[some] -= (across * moved).T @ found.factors
     return out
 
 
-def _directions(trained: TrainedClasses, in_use: np.ndarray) -> _Directions:
+def _directions(trained: TrainedClasses) -> _Directions:
     """Those of all rows that have more than one label in use, the truth counting where it is."""
+    in_use = np.unique(trained.in_use.block)
     used = np.bincount(trained.in_use.block, trained.in_use.coef, len(trained.truth))
     edges = np.searchsorted(trained.in_use.block, [in_use, in_use + 1])
-    rows, factors = [], []
-    for place, (i, first, last) in enumerate(zip(in_use, *edges, strict=True)):
+    rows: list[int] = []
+    factors = [np.empty((0, trained.scores.shape[1]))]
+    for i, first, last in zip(in_use, *edges, strict=True):
         labels = trained.in_use.labels[first:last]
         psi = np.zeros((len(labels), trained.scores.shape[1]))
         amounts = trained.factors[i, labels]
@@ -67,6 +75,6 @@ def _directions(trained: TrainedClasses, in_use: np.ndarray) -> _Directions:
         psi[:, trained.truth[i]] += amounts
         psi *= trained.seen
         tight = psi if used[i] < (1.0 - _AT_BOUND) * trained.weight[i] else psi[1:] - psi[0]
-        rows += [place] * len(tight)
+        rows += [i] * len(tight)
         factors.append(tight)
     return _Directions(np.array(rows, dtype=np.int64), np.concatenate(factors))

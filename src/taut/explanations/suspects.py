@@ -9,6 +9,9 @@ import numpy as np
 
 from taut.explanations.classes import TrainedClasses
 from taut.explanations.sequences import TrainedSequences
+from taut.explanations.span import falls
+
+_SHOWN = 5  # examples or positions, in text
 
 
 class SuspectPositions(NamedTuple):
@@ -19,8 +22,7 @@ class SuspectPositions(NamedTuple):
     example, position : ndarray of int64
         Which sequence, and where in it.
     margin : ndarray of float64
-        By how much the best labels with the given one at the position beat those without it, by a
-        model without the sequence's own contribution.
+        By how much the best labels with the given one at the position beat those without it.
     given, answer : ndarray
         The given label, and the best other one.
     """
@@ -41,15 +43,14 @@ class Suspects:
     examples : ndarray of int64
         Numbers of training examples.
     margin : ndarray of float64
-        By how much the given label beats the best other one, by the model without the example's
-        own contribution to w. Examples are in this order.
+        By how much the given label beats the best other one; of rows, as far as can be told of a
+        model that was trained without the row. Examples are in this order.
     slack : ndarray of float64
         Their hinges at w.
     influence : ndarray of float64
         The shares of C_i that their dual variables have in use.
     given, answer : ndarray, or list of ndarray
-        The given label, and the one that the model would give without the example's own
-        contribution.
+        The given label, and the one that the model would give by these margins.
     positions : SuspectPositions or None
         Of sequences, the same of each position.
 
@@ -78,26 +79,28 @@ class Suspects:
     def __repr__(self) -> str:
         wrong = int((self.margin < 0.0).sum())
         lines = [f"Suspects: {wrong} of {len(self)} examples would be answered otherwise"]
-        if self.positions is not None:
-            columns = (self.positions.example, self.positions.position, *self.positions[2:])
-            lines += [
-                f"  example {i}, position {t}: {given!s} or {answer!s}? margin {margin:.3g}"
-                for i, t, margin, given, answer in zip(*(c[:5] for c in columns), strict=True)
-            ]
+        if self.positions is None:
+            where = [f"example {i}" for i in self.examples[:_SHOWN]]
+            rows = zip(where, self.margin, self.given, self.answer, strict=False)
         else:
-            own = (self.examples, self.margin, self.given, self.answer)
-            lines += [
-                f"  example {i}: {given!s} or {answer!s}? margin {margin:.3g}"
-                for i, margin, given, answer in zip(*(c[:5] for c in own), strict=True)
-            ]
+            found = self.positions
+            places = zip(found.example[:_SHOWN], found.position, strict=False)
+            where = [f"example {i}, position {t}" for i, t in places]
+            rows = zip(where, found.margin, found.given, found.answer, strict=False)
+        for place, margin, given, answer in rows:
+            other = f", rather {answer!s}" if given != answer else ""
+            lines.append(f"  {place}: {given!s}{other} (margin {margin:.3g})")
         return "\n".join(lines)
 
 
-def of_classes(
-    trained: TrainedClasses, influence: np.ndarray, classes: np.ndarray
-) -> Suspects:
-    """The rows in the order of their margins without what they add to them."""
-    scores = trained.scores - trained.own
+def of_classes(trained: TrainedClasses, influence: np.ndarray, classes: np.ndarray) -> Suspects:
+    """The rows in the order of their margins without them.
+
+    Where a model that was trained without a row cannot be told from the directions that other rows
+    keep, as in texts, all that the row's own dual variables add to its scores is taken away.
+    """
+    fall = falls(trained)
+    scores = trained.scores - (trained.own if fall is None else fall)
     margin = trained.lead(scores).min(axis=1)
     order = np.argsort(margin, kind="stable")
     return Suspects(
@@ -106,24 +109,25 @@ def of_classes(
     )  # fmt: skip
 
 
-def of_sequences(
-    trained: TrainedSequences, influence: np.ndarray, classes: np.ndarray
-) -> Suspects:
-    """The sequences, and all their positions."""
+def of_sequences(trained: TrainedSequences, influence: np.ndarray, classes: np.ndarray) -> Suspects:
+    """The sequences, and all their positions, by margins at w.
+
+    What a sequence adds to its own scores is left in: it is spread over all its labels, and
+    taking it away would make more of the right ones suspect than of the wrong ones.
+    """
     n = len(influence)
     at_positions, others = np.empty(len(trained.truth)), np.empty_like(trained.truth)
-    answers, slacks = [], np.empty(n)
+    answers = []
     for sequence in trained:
         i, places = sequence.number, np.arange(len(sequence.truth))
         own = slice(trained.offsets[i], trained.offsets[i + 1])
-        best = sequence.scores.plus(sequence.own, -1.0).best(sequence.truth)
+        best = sequence.scores.best(sequence.truth)
         given = best[places, sequence.truth].copy()
         # Labels that are best at each position are those of the best sequence, but for ties.
         answers.append(classes[best.argmax(axis=1)])
         best[places, sequence.truth] = -np.inf
         others[own] = best.argmax(axis=1)
         at_positions[own] = given - best.max(axis=1)
-        slacks[i] = trained.hinge(sequence)
     margin = np.minimum.reduceat(at_positions, trained.offsets[:-1])
     order, by_position = np.argsort(margin, kind="stable"), np.argsort(at_positions, kind="stable")
     example = np.repeat(np.arange(n), np.diff(trained.offsets))[by_position]
@@ -133,6 +137,6 @@ def of_sequences(
     )  # fmt: skip
     given_labels = np.split(classes[trained.truth], trained.offsets[1:-1])
     return Suspects(
-        order, margin[order], slacks[order], influence[order],
+        order, margin[order], trained.slacks[order], influence[order],
         [given_labels[i] for i in order], [answers[i] for i in order], positions,
     )  # fmt: skip
