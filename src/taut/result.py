@@ -189,17 +189,16 @@ class Certificate:
     def of_rounded(self, dtype: str, moved: float) -> Certificate:
         """What is known of the weights once they are rounded, by this share of their length.
 
-        The lower bound holds for all weights. What the objective is at the rounded ones is known
-        from the data alone: `primal` is that of before, and the certificate an estimate.
+        The lower bound holds for all weights; `primal` is that of before, and so an estimate.
         """
         if self.is_of_rounded:
             return self
-        message = (
-            f"{self.message} Then the weights were rounded to {dtype}, which moved them by "
-            f"{moved:.1g} of their length: the lower bound holds, and the objective is that of "
-            "before. taut.certify(model, X, y) proves it anew."
+        told = (
+            f"{self.message} Then the weights were rounded to {dtype}, by {moved:.1g} of their "
+            "length: the lower bound holds, and the objective is that of before. "
+            "taut.certify(model, X, y) proves it anew."
         )
-        return replace(self, exact=False, message=message, of=self.of + BEFORE_ROUNDING)
+        return replace(self, exact=False, message=told, of=self.of + BEFORE_ROUNDING)
 
     def to_dict(self) -> dict[str, Any]:
         """All fields as JSON values."""

@@ -26,7 +26,7 @@ from taut.estimators.documentation import SHARED
 from taut.estimators.forms import HasKernel, form_of
 from taut.estimators.packing import Packing
 from taut.estimators.priors import CoefRegularizer
-from taut.estimators.scikit_learn import Interoperable, watched
+from taut.estimators.scikit_learn import Interoperable, named, watched
 from taut.problem import Problem
 from taut.result import OVER_RETURNED, DualPoint, Record, Status
 from taut.solvers import SOLVERS, Solver
@@ -77,7 +77,7 @@ def as_solver(solver: str | Solver) -> Solver | None:
 def columns_of(X: Any, matrix: Matrix) -> dict[str, Any]:
     """What a fit remembers of the columns of X: their number and, for a data frame, their names."""
     memory = BaseEstimator()
-    validate_data(memory, X if hasattr(X, "columns") else matrix, reset=True, skip_check_array=True)
+    validate_data(memory, named(X, matrix), reset=True, skip_check_array=True)
     return vars(memory)
 
 
@@ -116,9 +116,7 @@ class Estimator(HasKernel, Interoperable):
 
     def _check_columns(self, X: Any, matrix: Matrix) -> None:
         """Refuse columns that fit did not see."""
-        validate_data(
-            self, X if hasattr(X, "columns") else matrix, reset=False, skip_check_array=True
-        )
+        validate_data(self, named(X, matrix), reset=False, skip_check_array=True)
 
     def _need(self, y: Any) -> None:
         """Refuse to learn without targets."""

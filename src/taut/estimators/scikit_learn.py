@@ -1,7 +1,7 @@
 """What taut does with scikit-learn beyond `fit` and `predict`, in every version that it works with.
 
 Callbacks of scikit-learn (`set_callbacks`) are there from scikit-learn 1.9 on; before, estimators
-have no such method. Pictures of estimators in notebooks are there in all versions.
+have no such method. Names of columns and pictures in notebooks are there in all versions.
 """
 
 from __future__ import annotations
@@ -32,6 +32,31 @@ except ImportError:  # before scikit-learn 1.9
 UNDER_WAY = (
     "_tasks", "_callback_fit_ctx", "_skl_callbacks_to_teardown", "_parent_callback_ctx",
 )  # fmt: skip
+
+
+class _Columns:
+    """The columns of a frame, in the form in which scikit-learn before 1.9 asks for names."""
+
+    def __init__(self, names: list[Any], shape: tuple[int, ...]) -> None:
+        self.names, self.shape = names, shape
+
+    def __dataframe__(self) -> _Columns:
+        return self
+
+    def column_names(self) -> list[Any]:
+        """What is compared with the names of other frames."""
+        return self.names
+
+
+def named(X: Any, matrix: Any) -> Any:
+    """What scikit-learn finds the names of columns in, if X is a frame, and else their number."""
+    if not hasattr(X, "columns"):
+        return matrix
+    # From 1.9 on it knows frames of all libraries; before, those that have `__dataframe__`.
+    if with_callbacks is not None or hasattr(X, "__dataframe__"):
+        return X
+    return _Columns(list(X.columns), matrix.shape)
+
 
 Attributes = Callable[[np.ndarray, Any], dict[str, Any]]
 

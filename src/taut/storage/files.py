@@ -82,15 +82,6 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """A file that appears at `path` once it is written as a whole; a link is followed.
 
     A file already there stays intact on failure.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "notes.txt"
-    >>> with whole_file(path) as file:
-    ...     _ = file.write(b"all or nothing")
-    >>> path.read_text()
-    'all or nothing'
     """
     path = as_path("path", path).resolve()
     if not path.parent.is_dir():
