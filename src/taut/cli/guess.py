@@ -43,6 +43,8 @@ def _task_of_table(data: Any) -> str:
         return "ranking"
     if getattr(data, "lengths", None) is not None:
         return "sequence"
+    if isinstance(data.y, list) and isinstance(data.y[0], list):
+        return "sequence"
     labels = data.classes if hasattr(data, "classes") else np.unique(data.y)
     if labels is None:
         return "regression"

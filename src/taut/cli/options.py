@@ -8,7 +8,7 @@ import difflib
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from taut.cli.tasks.base import Asked
+from taut.cli.tasks.base import Asked, Task
 from taut.errors import InvalidData
 from taut.estimators import ESTIMATORS
 from taut.solvers import OnlineCache
@@ -103,8 +103,32 @@ def asked_of(options: argparse.Namespace) -> Asked:
     )
 
 
+def sizes(text: str) -> tuple[int, int]:
+    """Least and largest size of runs, as ``1,2``."""
+    try:
+        least, most = (int(part) for part in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}: give two numbers, such as 1,2") from None
+    return least, most
+
+
+def add_extraction(parser: argparse.ArgumentParser) -> None:
+    """How features are made of texts and tokens."""
+    group = parser.add_argument_group("features of texts and tokens")
+    group.add_argument(
+        "--template",
+        metavar="FILE",
+        help="template file as of CRF++; default (by the data), or none if tokens list features",
+    )
+    group.add_argument("--words", type=sizes, metavar="A,B", help="runs of A to B words (1,1)")
+    group.add_argument("--characters", type=sizes, metavar="A,B", help="runs of A to B letters")
+    group.add_argument("--min-count", type=int, help="leave out features that are rarer (1)")
+    group.add_argument("--hashing", type=int, metavar="N", help="hash features to N columns")
+
+
 def add_model_settings(parser: argparse.ArgumentParser) -> None:
     """What is trained, and how long."""
+    add_extraction(parser)
     group = parser.add_argument_group("model")
     group.add_argument("--C", type=float, help="weight of the losses against the regulariser")
     group.add_argument("--kernel", help="linear (the default), rbf, polynomial, laplacian, ...")
@@ -145,11 +169,12 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="write results as JSON")
 
 
-def make_estimator(name: str, options: argparse.Namespace) -> Any:
+def make_estimator(task: Task, data: Any, options: argparse.Namespace) -> Any:
     """The estimator of a task with the settings of the command line."""
+    name = task.estimators[0]
     kind = ESTIMATORS[name]
     known = set(kind().get_params(deep=False))
-    given = {
+    given: dict[str, Any] = task.parameters(data, options) | {
         parameter: value
         for parameter in _PARAMETERS
         if (value := getattr(options, parameter, None)) is not None

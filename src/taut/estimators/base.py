@@ -114,6 +114,17 @@ class Estimator(HasKernel, Interoperable):
         self._check_columns(X, matrix)
         return matrix
 
+    def _extracted(self, X: Any) -> Any:
+        """The features of X, of models that make them."""
+        return X
+
+    def _column_names(self) -> np.ndarray | None:
+        """What the columns of X are called, as a data frame or a file has named them."""
+        reading = getattr(self, "reading_", None)
+        named = None if reading is None else reading.feature_names
+        found = getattr(self, "feature_names_in_", named)
+        return None if found is None else np.asarray(found, dtype=object)
+
     def _check_columns(self, X: Any, matrix: Matrix) -> None:
         """Refuse columns that fit did not see."""
         validate_data(self, named(X, matrix), reset=False, skip_check_array=True)

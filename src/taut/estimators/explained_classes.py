@@ -74,7 +74,7 @@ class ExplainedClasses(Explained):
         nodes = nodes[:, -self._n_columns :]
         difference = Difference(matrix, nodes, np.empty(0), self._bias)
         margin = float(scores[answer] - scores[runner_up])
-        names = getattr(self, "feature_names_in_", None)
+        names = self._column_names()
         features = None if self._form is KERNEL else difference.features(self.coef_, names)
         table, prior = self._example_table(difference, training)
         explained = 0.0 if table is None else float(table.contribution.sum())

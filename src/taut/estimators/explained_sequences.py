@@ -66,7 +66,7 @@ class ExplainedSequences(Explained):
         data, w = self._bound(x)
         codes, _scores = data.m_best(w.astype(data.dtype, copy=False), 2, 1)
         answer, runner_up = codes.astype(np.int64)
-        matrix, _ = as_sequences(x, None)
+        matrix, _ = as_sequences(self._extracted(x), None)
         matrix = matrix.astype(np.float64, copy=False)
         potentials = self._potentials(matrix, self._joint_tail())
         best = potentials.best(answer)
@@ -81,7 +81,7 @@ class ExplainedSequences(Explained):
         nodes[places, runner_up] -= 1.0
         transitions, tail = self._transitions(answer, runner_up, potentials)
         difference = Difference(matrix, nodes, tail, 0.0)
-        names = getattr(self, "feature_names_in_", None)
+        names = self._column_names()
         features = None if self._form is KERNEL else difference.features(self.coef_, names)
         margin = potentials.score(answer) - potentials.score(runner_up)
         table, prior = self._example_table(difference, training)
@@ -143,7 +143,7 @@ class ExplainedSequences(Explained):
         if training is None:
             return None, 0.0
         X, y = both(training)
-        matrix, offsets = as_sequences(X, None)
+        matrix, offsets = as_sequences(self._extracted(X), None)
         self._check_columns(X, matrix)
         in_use = self._in_use("explain(x, training=...)", len(offsets) - 1)
         truth = number_labels(as_label_sequences(y, offsets), self.classes_)
@@ -156,7 +156,8 @@ class ExplainedSequences(Explained):
         )  # fmt: skip
 
     def _trained(self, what, X, y, fit_params):
-        matrix, offsets = as_sequences(X, fit_params.pop("lengths", None))
+        lengths = fit_params.pop("lengths", None)
+        matrix, offsets = as_sequences(self._extracted(X), lengths)
         self._check_columns(X, matrix)
         n = len(offsets) - 1
         weight = check_sample_weight(fit_params.pop("sample_weight", None), n, unit="sequence")

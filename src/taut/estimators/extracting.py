@@ -62,13 +62,15 @@ class Extracting(OnlineEstimator):
                 "leave features out"
             )
 
+    def _column_names(self) -> Any:
+        if hasattr(self, "features_"):
+            return self.features_.get_feature_names_out()
+        return super()._column_names()
+
     def _feature_names(self) -> Callable[[int], str]:
         """The name of each column."""
-        if hasattr(self, "features_"):
-            return self.features_.get_feature_names_out().__getitem__
-        if hasattr(self, "feature_names_in_"):
-            return self.feature_names_in_.__getitem__
-        return lambda column: f"x{column}"
+        names = self._column_names()
+        return names.__getitem__ if names is not None else lambda column: f"x{column}"
 
     def _label_weights(self) -> np.ndarray:
         """The weights that speak for each class, (n_classes, n_features)."""

@@ -50,7 +50,8 @@ def read_graphs(path: str | os.PathLike[str]) -> GraphFile:
     [['a', 'b']]
     """
     file = DataFile(path)
-    X, y = [], []
+    X: list[tuple[np.ndarray, ...]] = []
+    y: list[Any] = []
     for number, line in file.lines():
         if not line.strip():
             continue

@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> Exit:
     """Walk, print bounds for some C, write the model of the best one."""
     task, data = read(options.task, options.data, shared.asked_of(options))
-    model = shared.make_estimator(task.estimators[0], options)
+    model = shared.make_estimator(task, data, options)
     limits = (options.lowest, options.highest)
     shown = {"gap": options.gap, "verbose": 0 if options.quiet else 1}
     if options.cv:

@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> Exit:
     """Read, train, write, measure."""
     asked = shared.asked_of(options)
     task, data = read(options.task, options.data, asked)
-    model = shared.make_estimator(task.estimators[0], options)
+    model = shared.make_estimator(task, data, options)
     task.fit(model, data)
     model.save(options.model)
     facts = {"task": task.name, "model": options.model} | about_training(model)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -48,6 +49,10 @@ class Task(ABC):
     @abstractmethod
     def read(self, path: str, asked: Asked, model: Any = None) -> Any:
         """The data of a file; for a fitted model, with the columns that it knows."""
+
+    def parameters(self, data: Any, options: argparse.Namespace) -> dict[str, Any]:
+        """Parameters of the estimator that depend on the data."""
+        return {}
 
     @abstractmethod
     def fit(self, model: Any, data: Any) -> None:

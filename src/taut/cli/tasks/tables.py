@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
@@ -12,6 +13,13 @@ from taut.cli.tasks.base import Asked, Task
 from taut.data.labels import share_right
 from taut.errors import InvalidData
 from taut.estimators.online import Answers, answers_to
+from taut.features import (
+    Extractor,
+    RowFeatures,
+    SequenceFeatures,
+    TextFeatures,
+    read_template,
+)
 from taut.metrics import LabelPairs, mean_cost
 from taut.metrics.rankings import mean_ndcg
 from taut.readers import open_file, read
@@ -33,8 +41,9 @@ def reading_for(path: str, asked: Asked, model: Any = None) -> dict[str, Any]:
     for option, value in asked.reading.items():
         if option != "format" and getattr(known, option, None) != value:
             raise InvalidData(
-                f"{option} = {value!r}: the model was fitted with {getattr(known, option, None)!r}; "
-                "leave the option out, the file is read as the training data were"
+                f"{option} = {value!r}, and the model was fitted with "
+                f"{getattr(known, option, None)!r}: leave the option out, the file is read as the "
+                "training data were"
             )
     return {"format": known}
 
@@ -51,6 +60,21 @@ def _format_of(path: str, asked: Asked, otherwise: str) -> str:
         return otherwise
 
 
+def columns_of(options: argparse.Namespace) -> dict[str, Any]:
+    """Which features get columns."""
+    return {"min_count": options.min_count or 1, "hashing": options.hashing}
+
+
+def refuse_extraction(options: argparse.Namespace) -> None:
+    """Refuse options of features where the data have features already."""
+    for name in ("template", "min_count", "hashing", "words", "characters"):
+        if getattr(options, name) is not None:
+            raise InvalidData(
+                f"--{name.replace('_', '-')} is for texts and tokens, and these data are numbers "
+                "already: leave it out"
+            )
+
+
 class Rows(Task):
     """What the tasks of files of rows share."""
 
@@ -62,6 +86,20 @@ class Rows(Task):
         if self.streams or asked.memory is not None:
             return open_file(path, **options)
         return read(path, **options)
+
+    def parameters(self, data: Any, options: argparse.Namespace) -> dict[str, Any]:
+        if not isinstance(getattr(data, "X", None), list):
+            refuse_extraction(options)
+            return {}
+        return {"features": self.extractor(data.X, options)}
+
+    def extractor(self, X: list[Any], options: argparse.Namespace) -> Extractor:
+        """What makes features of texts, or of rows that list their features."""
+        columns = columns_of(options)
+        if not isinstance(X[0], str):
+            return RowFeatures(**columns)
+        words, characters = options.words or (1, 1), options.characters
+        return TextFeatures(words=words, characters=characters, **columns)
 
     def fit(self, model: Any, data: Any) -> None:
         model.fit(data)
@@ -182,6 +220,17 @@ class Sequences(Rows):
         if are_chunk_tags(model.classes_):
             found["chunk_f1"] = pairs.chunk_f1()
         return found
+
+    def extractor(self, X: list[Any], options: argparse.Namespace) -> Extractor:
+        template: Any = options.template
+        if template is None:
+            # Tokens that are tuples have columns; others list their features.
+            template = "default" if isinstance(X[0][0], tuple) else None
+        elif template == "none":
+            template = None
+        elif template != "default":
+            template = read_template(template)
+        return SequenceFeatures(template, **columns_of(options))
 
     def line(self, answer: Any) -> str:
         # As in CoNLL's files: a label for each line, and an empty line behind each sequence.
