@@ -173,6 +173,8 @@ def test_columns_are_counted_from_0_or_1(written):
         taut.read(written("1 0:1 3:2\n"), n_features=3)
     with pytest.raises(InvalidData, match="no columns"):
         taut.read(written("1\n2\n"))
+    with pytest.raises(InvalidData, match="no columns"):
+        taut.open_file(written("1\n2\n"))
 
 
 def test_test_data_are_read_like_training_data(written):
