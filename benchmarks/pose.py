@@ -39,7 +39,7 @@ from taut.spaces.pose_windows import stacked, unstacked
 from taut.spaces.windows import WindowFeatures
 from taut.structures import PoseBoxes, PoseSearch
 from taut.structures.pose_boxes import poses_of
-from taut.vision import HogPyramid, Poses, Templates, overlaps
+from taut.vision import FoundPoses, HogPyramid, Templates, overlaps
 from taut.vision.templates import scales_of, stretches_of
 from timing import cpu_time, in_turns
 
@@ -75,7 +75,7 @@ class Data:
 def pose_model(**parameters: Any) -> Callable:
     """How `PoseSVM` is trained, and what predicts."""
 
-    def fit(pyramids: Any, boxes: Any, angles: Any) -> Callable[[Any], Poses]:
+    def fit(pyramids: Any, boxes: Any, angles: Any) -> Callable[[Any], FoundPoses]:
         return PoseSVM(**SHARED, **parameters).fit(pyramids, boxes, angles).predict
 
     return fit
@@ -90,17 +90,17 @@ def detector(pyramids: Any, boxes: list[Any], C: float, tol: float) -> BoxSVM:
 def independent(C: float, tol: float) -> Callable:
     """A detector for each of 16 poses, which takes images of all others for empty ones."""
 
-    def fit(pyramids: Any, boxes: Any, angles: Any) -> Callable[[Any], Poses]:
+    def fit(pyramids: Any, boxes: Any, angles: Any) -> Callable[[Any], FoundPoses]:
         numbers = nearest_angles(angles, N_POSES)
         models = {}
         for k in np.unique(numbers).tolist():
             own = [[tuple(b)] if p == k else [] for b, p in zip(boxes, numbers, strict=True)]
             models[k] = detector(pyramids, own, C, tol)
 
-        def predict(images: Any) -> Poses:
+        def predict(images: Any) -> FoundPoses:
             found = {k: model.localise(images) for k, model in models.items()}
             best = [max(found, key=lambda k: found[k][i].scores[0]) for i in range(len(images))]
-            return Poses(
+            return FoundPoses(
                 np.array([found[k][i].edges[0] for i, k in enumerate(best)]),
                 grid_of(N_POSES)[best],
                 np.array([found[k][i].scores[0] for i, k in enumerate(best)]),
@@ -114,7 +114,7 @@ def independent(C: float, tol: float) -> Callable:
 def regression(C: float, tol: float) -> Callable:
     """One detector, and a ridge regression of sine and cosine on the cells of its best window."""
 
-    def fit(pyramids: Any, boxes: Any, angles: Any) -> Callable[[Any], Poses]:
+    def fit(pyramids: Any, boxes: Any, angles: Any) -> Callable[[Any], FoundPoses]:
         model = detector(pyramids, [[tuple(box)] for box in boxes], C, tol)
         rows, columns, _number = model.templates_[0]
         template = Templates(np.array([rows]), np.array([columns]), np.array([0]))
@@ -128,19 +128,19 @@ def regression(C: float, tol: float) -> Callable:
         X = [cells(p, box) for p, box in zip(pyramids, boxes, strict=True)]
         ridge = RidgeCV(np.logspace(-1, 4, 11)).fit(np.array(X), turned)
 
-        def predict(images: Any) -> Poses:
+        def predict(images: Any) -> FoundPoses:
             found = model.localise(images)
             edges = np.array([each.edges[0] for each in found])
             c, s = ridge.predict(np.array(list(map(cells, images, edges)))).T
             scores = np.array([each.scores[0] for each in found])
-            return Poses(edges, np.arctan2(s, c) % (2.0 * np.pi), scores)
+            return FoundPoses(edges, np.arctan2(s, c) % (2.0 * np.pi), scores)
 
         return predict
 
     return fit
 
 
-def measured(found: Poses, truth: pose_data.Posed) -> dict[str, float]:
+def measured(found: FoundPoses, truth: pose_data.Posed) -> dict[str, float]:
     """Share of boxes that are right, and errors of angles in degrees."""
     pairs = zip(found.edges, truth.boxes, strict=True)
     common = np.array([overlaps(a[None], b[None])[0, 0] for a, b in pairs])

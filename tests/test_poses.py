@@ -27,8 +27,8 @@ from taut.metrics import angle_errors, pose_losses
 from taut.solvers import WorkingSet
 from taut.spaces.pose_windows import stacked, unstacked
 from taut.structures import PoseBoxes, PoseSearch
-from taut.structures.pose_boxes import Pose, poses_of
-from taut.vision import HogPyramid, Poses, Templates
+from taut.structures.pose_boxes import BoxPose, poses_of
+from taut.vision import FoundPoses, HogPyramid, Templates
 from test_boxes import overlap, pyramid, windows_of
 
 ONE = Templates(np.array([2]), np.array([1]), np.array([0]), border=1)
@@ -208,12 +208,12 @@ def test_labels_from_a_file_are_windows_and_angles():
 def test_structures_refuse_what_is_no_pose():
     X, y = problem_data(np.random.default_rng(8))
     structure, search = PoseBoxes(2, 1, EXACT, N_ANGLES), PoseSearch(2, 1, EXACT, N_ANGLES)
-    outside = [*y[:2], Pose(np.array([100.0, 100.0, 120.0, 120.0]), 0.0)]
+    outside = [*y[:2], BoxPose(np.array([100.0, 100.0, 120.0, 120.0]), 0.0)]
     for refuse in (structure.encode, search.posed):
         with pytest.raises(InvalidData, match="image 2: no window overlaps"):
             refuse(X, outside)
         with pytest.raises(InvalidData, match=r"angle 90, more than .*deg2rad"):
-            refuse(X, [*y[:2], Pose(BOXES[2], 90.0)])
+            refuse(X, [*y[:2], BoxPose(BOXES[2], 90.0)])
     with pytest.raises(InvalidData, match="poses of 2"):
         structure.encode(X, y[:2])
     with pytest.raises(InvalidData, match="could be written down"):
@@ -419,6 +419,6 @@ def test_wrong_data_are_refused(model):
     with pytest.raises(InvalidData, match=r"smaller than any window|fewer than"):
         model.predict([np.zeros((8, 8, 3), dtype=np.uint8)])
     with pytest.raises(InvalidData, match="shape"):
-        pose_losses(Poses(boxes, angles, angles), boxes[:, :3], angles)
+        pose_losses(FoundPoses(boxes, angles, angles), boxes[:, :3], angles)
     with pytest.raises(InvalidData, match="as many"):
         angle_errors([0.0], [0.0, 1.0])

@@ -26,7 +26,7 @@ from taut.spaces.pose_windows import pose_templates, stacked
 from taut.spaces.windows import WindowFeatures
 from taut.structures import PoseBoxes, PoseSearch
 from taut.structures.pose_boxes import poses_of
-from taut.vision.boxes import Poses
+from taut.vision.boxes import FoundPoses
 from taut.vision.hog import HogPyramid
 from taut.vision.photographs import Photographs
 from taut.vision.templates import scales_of, stretches_of
@@ -289,7 +289,7 @@ class PoseSVM(StructuralEstimator):
 
     # Answers
 
-    def predict(self, images: Any) -> Poses:
+    def predict(self, images: Any) -> FoundPoses:
         """Find the object of each image.
 
         Parameters
@@ -299,7 +299,7 @@ class PoseSVM(StructuralEstimator):
 
         Returns
         -------
-        Poses
+        FoundPoses
             Boxes, angles and scores, an item for each image. Angles are in [0, 2 pi), and no longer
             on the grid: at the best box they maximise the score.
         """
@@ -337,7 +337,7 @@ class PoseSVM(StructuralEstimator):
         with ThreadPoolExecutor(self._threads(), thread_name_prefix="taut") as threads:
             found = list(threads.map(find, range(len(photographs))))
         edges, angles, scores = zip(*found, strict=True)
-        return Poses(np.array(edges), np.array(angles), np.array(scores))
+        return FoundPoses(np.array(edges), np.array(angles), np.array(scores))
 
     def score(self, images: Any, boxes: Any = None, angles: Any = None) -> float:
         """Minus the mean loss, so at most 0: higher is better."""

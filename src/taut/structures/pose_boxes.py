@@ -19,7 +19,7 @@ from taut.structures.base import Blocks, CompiledStructure
 from taut.vision.boxes import overlaps
 
 
-class Pose(NamedTuple):
+class BoxPose(NamedTuple):
     """What is true of an image: where its object is, in pixels, and from where it is seen."""
 
     edges: np.ndarray  # (4,)
@@ -91,7 +91,7 @@ class PoseBoxes(CompiledStructure):
     >>> from taut import Problem, solve
     >>> from taut.kernels import VonMisesLabels
     >>> from taut.structures import PoseBoxes
-    >>> from taut.structures.pose_boxes import Pose
+    >>> from taut.structures.pose_boxes import BoxPose
     >>> from taut.vision import pyramid_of
     >>> rng = np.random.default_rng(0)
     >>> X, y = [], []
@@ -99,7 +99,7 @@ class PoseBoxes(CompiledStructure):
     ...     cells = rng.random((4, 6, 2))
     ...     cells[1:3, column : column + 2] += [1.0 + np.cos(turn), 1.0 + np.sin(turn)]
     ...     X.append(pyramid_of([cells], [8], (48, 32)))
-    ...     y.append(Pose(8.0 * np.array([column, 1, column + 2, 3]), turn))
+    ...     y.append(BoxPose(8.0 * np.array([column, 1, column + 2, 3]), turn))
     >>> structure = PoseBoxes(2, 2, VonMisesLabels(1.0, precision=1e-3), n_angles=8, border=0)
     >>> solve(Problem(structure, X, y, C=10.0), random_state=0).certificate.status.name
     'CONVERGED'
@@ -127,8 +127,8 @@ class PoseBoxes(CompiledStructure):
         self._map = kernel.finite_map(self.angles)
         self.templates = pose_templates(rows, columns, border, self._map.shape[1])
 
-    def encode(self, X: Any, y: Sequence[Pose] | None = None) -> Blocks:
-        """X is a list of `Pyramid`, y one of `Pose`."""
+    def encode(self, X: Any, y: Sequence[BoxPose] | None = None) -> Blocks:
+        """X is a list of `Pyramid`, y one of `BoxPose`."""
         features = WindowFeatures(X, self.templates)
         counts = features.window_counts // self._map.shape[1]
         n_angles, n = len(self.angles), len(X)
@@ -294,6 +294,6 @@ def _suppress(data, i, label, values):
                     values[k * n + p] = -np.inf
 
 
-def poses_of(edges: np.ndarray, angles: np.ndarray) -> list[Pose]:
+def poses_of(edges: np.ndarray, angles: np.ndarray) -> list[BoxPose]:
     """A pose of each box and angle."""
-    return [Pose(own, float(angle)) for own, angle in zip(edges, angles, strict=True)]
+    return [BoxPose(own, float(angle)) for own, angle in zip(edges, angles, strict=True)]

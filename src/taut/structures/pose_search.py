@@ -16,7 +16,7 @@ from taut.kernels.products import Linear
 from taut.spaces.pose_windows import pose_templates, stacked
 from taut.spaces.windows import WindowFeatures
 from taut.structures.joint_kernel import JointKernel
-from taut.structures.pose_boxes import Pose, check_suppression, misplaced
+from taut.structures.pose_boxes import BoxPose, check_suppression, misplaced
 from taut.vision.boxes import overlaps
 from taut.vision.pyramid import Pyramid
 
@@ -66,7 +66,7 @@ class PoseSearch(JointKernel):
     >>> from taut.kernels import VonMisesLabels
     >>> from taut.solvers import WorkingSet
     >>> from taut.structures import PoseSearch
-    >>> from taut.structures.pose_boxes import Pose
+    >>> from taut.structures.pose_boxes import BoxPose
     >>> from taut.vision import pyramid_of
     >>> rng = np.random.default_rng(0)
     >>> images, poses = [], []
@@ -74,7 +74,7 @@ class PoseSearch(JointKernel):
     ...     cells = rng.random((4, 6, 2))
     ...     cells[1:3, column : column + 2] += [1.0 + np.cos(turn), 1.0 + np.sin(turn)]
     ...     images.append(pyramid_of([cells], [8], (48, 32)))
-    ...     poses.append(Pose(8.0 * np.array([column, 1, column + 2, 3]), turn))
+    ...     poses.append(BoxPose(8.0 * np.array([column, 1, column + 2, 3]), turn))
     >>> structure = PoseSearch(2, 2, VonMisesLabels(1.0), n_angles=8, border=0)
     >>> X, y = structure.posed(images, poses)
     >>> result = solve(Problem(structure, X, y, C=10.0), WorkingSet(), random_state=0)
@@ -108,7 +108,7 @@ class PoseSearch(JointKernel):
         super().__init__(product, argmax=self._search, memory=memory, sample=self._spread)
 
     def posed(
-        self, pyramids: Sequence[Pyramid], poses: Sequence[Pose]
+        self, pyramids: Sequence[Pyramid], poses: Sequence[BoxPose]
     ) -> tuple[list[PosedImage], list[Place]]:
         """Examples and labels of images and what is true of them."""
         angles = as_angles([pose.angle for pose in poses], "PoseSearch")

@@ -34,7 +34,7 @@ class Detections(NamedTuple):
     scores: np.ndarray  # (n,), float64
 
 
-class Poses(NamedTuple):
+class FoundPoses(NamedTuple):
     """The one object that was found in each of some images, and from where it is seen."""
 
     edges: np.ndarray  # (n, 4), float64
