@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from taut.data.angles import as_angles, turns
 from taut.errors import InvalidData
-from taut.vision.boxes import FoundPoses, overlaps
+from taut.vision.boxes import FoundPoses, paired_overlaps
 
 
 def angle_errors(found: ArrayLike, truths: ArrayLike) -> np.ndarray:
@@ -72,7 +72,5 @@ def pose_losses(found: FoundPoses, edges: ArrayLike, angles: ArrayLike) -> np.nd
             f"boxes have shape {wanted.shape}, and those that were found {np.shape(found.edges)}: "
             "give left, top, right and bottom of one box for each image"
         )
-    common = [
-        overlaps(own[None], true[None])[0, 0] for own, true in zip(found.edges, wanted, strict=True)
-    ]
-    return 0.5 * (1.0 - np.array(common)) + turned / (2.0 * np.pi)
+    common = paired_overlaps(found.edges, wanted)
+    return 0.5 * (1.0 - common) + turned / (2.0 * np.pi)
