@@ -16,7 +16,7 @@ from taut.spaces.labels import part
 from taut.spaces.pose_windows import pose_templates
 from taut.spaces.windows import WindowFeatures, WindowSpace, edges_of
 from taut.structures.base import Blocks, CompiledStructure
-from taut.vision.boxes import overlaps
+from taut.vision.boxes import mirrored_edges, overlap_of, overlaps
 
 
 class BoxPose(NamedTuple):
@@ -278,20 +278,44 @@ def _highest(values):
 def _suppress(data, i, label, values):
     """Leave out what is like a label: windows that overlap its own, at angles near to its own."""
     n, n_angles = data.counts[i], data.n_angles
-    left, top, right, bottom = edges_of(data.space, i, label[0])
-    area = (right - left) * (bottom - top)
+    own = edges_of(data.space, i, label[0])
     angle = label[1] if label[1] < n_angles else data.nearest[i]
     values[label[1] * n + label[0]] = -np.inf
     for p in range(n):
-        a, b, c, d = edges_of(data.space, i, p)
-        width, height = min(right, c) - max(left, a), min(bottom, d) - max(top, b)
-        common = max(width, 0.0) * max(height, 0.0)
-        if common > data.suppression * (area + (c - a) * (d - b) - common):
+        if overlap_of(own, edges_of(data.space, i, p)) > data.suppression:
             for k in range(n_angles + data.n_own):
                 other = k if k < n_angles else data.nearest[i]
                 apart = abs(other - angle)
                 if 8 * min(apart, n_angles - apart) <= n_angles:
                     values[k * n + p] = -np.inf
+
+
+def with_mirror_images(
+    edges: np.ndarray, angles: np.ndarray, widths: np.ndarray, mirror_sum: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Boxes and angles of images, each followed by those of its mirror image.
+
+    Parameters
+    ----------
+    edges : ndarray of shape (n, 4)
+    angles : ndarray of shape (n,)
+    widths : ndarray of shape (n,)
+        Of the images.
+    mirror_sum : float
+        What an angle and that in the mirror image add up to.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taut.structures.pose_boxes import with_mirror_images
+    >>> edges, angles = np.array([[0.0, 5.0, 10.0, 20.0]]), np.array([0.5])
+    >>> with_mirror_images(edges, angles, np.array([100.0]), np.pi)
+    (array([[  0.,   5.,  10.,  20.],
+           [ 90.,   5., 100.,  20.]]), array([0.5       , 2.64159265]))
+    """
+    both = np.stack([edges, mirrored_edges(edges, widths)], axis=1)
+    turned = np.stack([angles, (mirror_sum - angles) % (2.0 * np.pi)], axis=1)
+    return both.reshape(-1, 4), turned.ravel()
 
 
 def poses_of(edges: np.ndarray, angles: np.ndarray) -> list[BoxPose]:

@@ -101,6 +101,7 @@ class PoseSearch(JointKernel):
         self._turned = turns(self.angles[:, None], self.angles) / (2.0 * np.pi)
         self._templates = pose_templates(rows, columns, border, n_angles)
         self._one = pose_templates(rows, columns, border, 1)
+        self._length = 0  # of Phi, known from images
         product = PairProduct(
             Linear(), ClassSimilarity(self._values), self._phi, lambda label: label[0],
             lambda label: label[1],
@@ -115,7 +116,8 @@ class PoseSearch(JointKernel):
         numbers = nearest_angles(angles, len(self.angles))
         X, y = [], []
         for i, (pyramid, pose) in enumerate(zip(pyramids, poses, strict=True)):
-            edges = WindowFeatures([pyramid], self._one).edges(0)
+            features = WindowFeatures([pyramid], self._one)
+            self._length, edges = features.n_features, features.edges(0)
             losses, best = misplaced(edges, np.asarray(pose.edges), f"image {i}")
             X.append(PosedImage(pyramid, losses))
             y.append((best, int(numbers[i])))
@@ -137,8 +139,9 @@ class PoseSearch(JointKernel):
     def templates(self, w: Any) -> np.ndarray:
         """The sum of coefficients times features for each angle, which w is made of."""
         aspects, sums = w.feature_sums()
-        found = np.zeros((len(self.angles), sums.shape[1]))
-        found[aspects] = sums
+        found = np.zeros((len(self.angles), self._length))
+        if len(aspects):  # without any pair w is 0
+            found[aspects] = sums
         return found
 
     def _search(self, x: PosedImage, w: Any, truth: Place | None) -> Place:
