@@ -188,7 +188,7 @@ WAYS: dict[str, Way] = {
 }
 
 #: By `--part choice`; those of the product kernel hold for each way to train it.
-PRODUCT = Constants(0.3, 4.0)
+PRODUCT = Constants(0.1, 4.0)
 CHOSEN = dict.fromkeys(WAYS, PRODUCT) | {
     "16 detectors": Constants(0.1, 4.0),
     "regression": Constants(0.1, 4.0),
