@@ -238,6 +238,8 @@ def test_folders_of_images_and_read_boxes_are_taken(tmp_path):
         assert_array_equal(kept.coef_, wanted.coef_)
         assert_array_equal(kept.refinement_, wanted.refinement_)
     assert any((tmp_path / "features").iterdir())
+    kept.save(tmp_path / "kept.taut")
+    assert taut.load(tmp_path / "kept.taut").folder == str(tmp_path / "features")
 
 
 def test_other_kernels_and_grids_than_those_of_the_fit_are_refused(model):

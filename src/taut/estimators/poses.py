@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field
@@ -167,7 +168,7 @@ class PoseSVM(StructuralEstimator):
     mirror_sum: float = 0.0
     refine: bool = True
     longest: int = 640
-    folder: Any = None
+    folder: str | os.PathLike[str] | None = None
     memory: int | str = "500MB"
 
     _needs_y = True

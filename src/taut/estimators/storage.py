@@ -347,6 +347,8 @@ def _encode(name: str, value: Any, tensors: dict[str, np.ndarray]) -> dict[str, 
         return {"labels": labels, "dtype": value.dtype.str}
     if isinstance(value, Kernel):
         return {"kernel": kernels.to_dict(value)}
+    if isinstance(value, os.PathLike):
+        return {"value": os.fspath(value)}
     if name == "kernel" and callable(value):
         return {"kernel": kernels.to_dict(Function(value))}
     if name == "angle_kernel" and callable(value):
