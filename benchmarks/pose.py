@@ -1,7 +1,7 @@
 """Where an object is, and from which side it is seen: PoseSVM against other ways, on rendered cars.
 
-    python benchmarks/pose_data.py TRAIN --n 800 --photographs IMAGES
-    python benchmarks/pose_data.py TEST --n 300 --seed 1 --photographs OTHER_IMAGES
+    python benchmarks/pose_data.py TRAIN --n 900 --photographs IMAGES
+    python benchmarks/pose_data.py TEST --n 600 --seed 1 --photographs OTHER_IMAGES
     python benchmarks/pose.py TRAIN TEST --part choice --sizes 150 --only "product, explicit"
     python benchmarks/pose.py TRAIN TEST --part errors --sizes 50 200 --seeds 3
     python benchmarks/pose.py TRAIN TEST --part ways --sizes 40 --tol 0.02
@@ -183,6 +183,7 @@ WAYS: dict[str, Way] = {
     "product, pairs": pose_model(explicit=False),
     "product, pairs, 1-slack": pose_model(explicit=False, solver=OneSlack()),
     "linear in direction, pairs": pose_model(explicit=False, angle_kernel=linear_in_direction),
+    "a template per pose": pose_model(angle_kernel="sectors", n_angles=N_POSES),
     "16 detectors": independent,
     "regression": regression,
 }
