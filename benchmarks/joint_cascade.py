@@ -6,7 +6,7 @@ The folder has `lsp_extended`: 500 images to train on and 100 to test, those of 
 an easier task than that of PartSVM: the box of the visible joints, which nobody knows of a new
 image, is given in training and at prediction. Joints that are not visible are left out of both.
 CPU seconds of training from the files on, and milliseconds of CPU for an image at prediction, on
-one thread, for dlib's own settings but those that are given.
+one thread. Settings are those of dlib, but for the depth of trees.
 """
 
 from __future__ import annotations
