@@ -207,7 +207,9 @@ FITTED: dict[str, dict[str, Form]] = {
         "scales_": Weights(("scales",)),
         "stretches_": Weights(("stretches",)),
         "angles_": Weights(("angles",)),
-        "extraction_": Weights((7,)),
+        "angle_values_": Weights(("compared angles", "angles")),
+        "extraction_": Weights((8,)),
+        "refinement_": Weights((4, "refined")),
     },
     "PartSVM": _PARTS,
     "LatentPartSVM": _PARTS | _LATENT | {"box_": Weights((4,)), "class_": Labels((1,))},
@@ -345,6 +347,8 @@ def _encode(name: str, value: Any, tensors: dict[str, np.ndarray]) -> dict[str, 
         return {"labels": labels, "dtype": value.dtype.str}
     if isinstance(value, Kernel):
         return {"kernel": kernels.to_dict(value)}
+    if isinstance(value, os.PathLike):
+        return {"value": os.fspath(value)}
     if name == "kernel" and callable(value):
         return {"kernel": kernels.to_dict(Function(value))}
     if name == "angle_kernel" and callable(value):
