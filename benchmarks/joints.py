@@ -29,7 +29,7 @@ from taut.binding import bind
 from taut.errors import NotConverged
 from taut.metrics import pck, pcp, visibility_accuracy
 from taut.structures import Parts
-from taut.vision import FoundJoints, Pose, image_size, plot_joint_grid
+from taut.vision import FoundJoints, JointPose, image_size, plot_joint_grid
 from taut.vision.photographs import Photographs
 from timing import cpu_time, markdown
 
@@ -83,7 +83,7 @@ def without_springs(train: People, test: People, **changes: Any) -> Answer:
         structure = Parts(
             [-1], [anchors], (model.side, model.side), model.cells, model.reach * model.cells
         )
-        own = [Pose(*(v[p : p + 1] for v in pose[:3]), pose.size) for pose in poses]
+        own = [JointPose(*(v[p : p + 1] for v in pose[:3]), pose.size) for pose in poses]
         # The loss of a part is 1 here, and a share of all parts there.
         problem = Problem(structure, pyramids, own, model.C / len(NAMES))
         solve(problem, solver, tol=0.5, max_iter=1)  # compiles

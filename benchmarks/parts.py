@@ -23,7 +23,7 @@ import numpy as np
 from taut.binding import CompiledData, bind
 from taut.compiled.lanes import aligned_zeros
 from taut.structures import Parts
-from taut.vision import Pose, pyramid_of
+from taut.vision import JointPose, pyramid_of
 from timing import in_turns
 
 SIDE, MARGIN, CHANNELS, LEVELS = 40, 2, 37, 4
@@ -37,7 +37,7 @@ def made(rng: np.random.Generator) -> tuple[CompiledData, np.ndarray]:
     pyramid = pyramid_of(maps, [8.0] * LEVELS, (8.0 * SIDE, 8.0 * SIDE), margin=MARGIN)
     cells = np.round(255.0 * pyramid.cells).astype(np.uint8)  # as HOG has them
     anchors = [3.0 * rng.normal(size=(ASPECTS, 2)) for _ in PARENTS]
-    pose = Pose(
+    pose = JointPose(
         8.0 * SIDE * rng.random((len(PARENTS), 2)), np.ones(len(PARENTS), dtype=bool),
         rng.integers(ASPECTS, size=len(PARENTS)), 80.0,
     )  # fmt: skip

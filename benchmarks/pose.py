@@ -2,27 +2,29 @@
 
     python benchmarks/pose_data.py TRAIN --n 900 --photographs IMAGES
     python benchmarks/pose_data.py TEST --n 600 --seed 1 --photographs OTHER_IMAGES
-    python benchmarks/pose.py TRAIN TEST --part errors
-    python benchmarks/pose.py TRAIN TEST --part ways
-    python benchmarks/pose.py TRAIN TEST --part batches
-    python benchmarks/pose.py TRAIN TEST --part choice
-    python benchmarks/pose.py TRAIN TEST --part pictures
+    python benchmarks/pose.py TRAIN TEST --part choice --sizes 150 --only "product, explicit"
+    python benchmarks/pose.py TRAIN TEST --part errors --sizes 50 200 --seeds 3
+    python benchmarks/pose.py TRAIN TEST --part ways --sizes 40 --tol 0.02
+    python benchmarks/pose.py TRAIN TEST --part batches --sizes 50
+    python benchmarks/pose.py TRAIN TEST --part pictures --sizes 200
 
 Times are CPU seconds of training, without features, in one process; set OPENBLAS_NUM_THREADS and
 OMP_NUM_THREADS to 1. All methods see the same pyramids, and the same windows of one shape on
-stretched images. A box is right that overlaps the true one by 0.5.
+stretched images. A box is right that overlaps the true one by 0.5. Each seed has training images
+of its own. Where the limit of a fit ended it, its gap is larger than asked for, and ">" is said.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from PIL import Image
@@ -33,18 +35,21 @@ from taut import BoxSVM, PoseSVM, Problem, solve
 from taut.binding import bind
 from taut.data.angles import grid_of, nearest_angles
 from taut.errors import NotConverged
+from taut.kernels import VonMisesLabels
 from taut.metrics import angle_errors, pose_losses
-from taut.solvers import DualCoordinate, WorkingSet
+from taut.solvers import DualCoordinate, OneSlack, WorkingSet
 from taut.spaces.pose_windows import stacked, unstacked
 from taut.spaces.windows import WindowFeatures
 from taut.structures import PoseBoxes, PoseSearch
 from taut.structures.pose_boxes import poses_of
-from taut.vision import HogPyramid, Poses, Templates, overlaps
+from taut.vision import FoundPoses, HogPyramid, Templates, overlaps
+from taut.vision.boxes import paired_overlaps
 from taut.vision.templates import scales_of, stretches_of
 from timing import cpu_time, in_turns
 
 CELLS, ASPECTS, STEP, N_POSES = 36, 2, 2.0 ** (1.0 / 3.0), 16
 SHARED = {"cells": CELLS, "aspects": ASPECTS, "scale_step": STEP, "random_state": 0}
+AS_WINDOWS = {"refine": False}  # what all ways have in common
 
 
 @dataclass
@@ -72,13 +77,50 @@ class Data:
         return pyramids, self.train.boxes[numbers], self.train.angles[numbers]
 
 
-def pose_model(**parameters: Any) -> Callable:
-    """How `PoseSVM` is trained, and what predicts."""
+class Constants(NamedTuple):
+    """What folds of training images choose."""
 
-    def fit(pyramids: Any, boxes: Any, angles: Any) -> Callable[[Any], Poses]:
-        return PoseSVM(**SHARED, **parameters).fit(pyramids, boxes, angles).predict
+    C: float
+    kappa: float
+
+
+class Ends(NamedTuple):
+    """When training ends."""
+
+    tol: float
+    seconds: float  # of CPU time
+
+    def parameters(self) -> dict[str, Any]:
+        """Those of an estimator that is trained next."""
+        last = time.process_time() + self.seconds
+        return {"tol": self.tol, "callbacks": [lambda _record: time.process_time() > last]}
+
+
+class Trained(NamedTuple):
+    """A model, as far as it is asked here."""
+
+    predict: Callable[[Any], FoundPoses]
+    gap: float  # the largest relative gap of what it was trained by
+
+
+Way = Callable[[Any, Any, Any, Constants, Ends], Trained]
+
+
+def pose_model(**parameters: Any) -> Way:
+    """How `PoseSVM` is trained."""
+
+    def fit(pyramids: Any, boxes: Any, angles: Any, constants: Constants, ends: Ends) -> Trained:
+        given = SHARED | AS_WINDOWS | constants._asdict() | ends.parameters() | parameters
+        model = PoseSVM(**given)
+        model.fit(pyramids, boxes, angles)
+        return Trained(model.predict, model.certificate_.relative_gap)
 
     return fit
+
+
+def linear_in_direction(angles: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """The linear kernel of (1, cosine, sine)."""
+    return 0.5 + 0.5 * np.cos(angles[:, None] - others)
 
 
 def detector(pyramids: Any, boxes: list[Any], C: float, tol: float) -> BoxSVM:
@@ -87,63 +129,72 @@ def detector(pyramids: Any, boxes: list[Any], C: float, tol: float) -> BoxSVM:
     return model.fit(pyramids, boxes)
 
 
-def independent(C: float, tol: float) -> Callable:
+def independent(
+    pyramids: Any, boxes: Any, angles: Any, constants: Constants, ends: Ends
+) -> Trained:
     """A detector for each of 16 poses, which takes images of all others for empty ones."""
+    numbers = nearest_angles(angles, N_POSES)
+    models = {}
+    for k in np.unique(numbers).tolist():
+        own = [[tuple(b)] if p == k else [] for b, p in zip(boxes, numbers, strict=True)]
+        models[k] = detector(pyramids, own, constants.C, ends.tol)
 
-    def fit(pyramids: Any, boxes: Any, angles: Any) -> Callable[[Any], Poses]:
-        numbers = nearest_angles(angles, N_POSES)
-        models = {}
-        for k in np.unique(numbers).tolist():
-            own = [[tuple(b)] if p == k else [] for b, p in zip(boxes, numbers, strict=True)]
-            models[k] = detector(pyramids, own, C, tol)
+    def predict(images: Any) -> FoundPoses:
+        found = {k: model.localise(images) for k, model in models.items()}
+        best = [max(found, key=lambda k: found[k][i].scores[0]) for i in range(len(images))]
+        return FoundPoses(
+            np.array([found[k][i].edges[0] for i, k in enumerate(best)]),
+            grid_of(N_POSES)[best],
+            np.array([found[k][i].scores[0] for i, k in enumerate(best)]),
+        )
 
-        def predict(images: Any) -> Poses:
-            found = {k: model.localise(images) for k, model in models.items()}
-            best = [max(found, key=lambda k: found[k][i].scores[0]) for i in range(len(images))]
-            return Poses(
-                np.array([found[k][i].edges[0] for i, k in enumerate(best)]),
-                grid_of(N_POSES)[best],
-                np.array([found[k][i].scores[0] for i, k in enumerate(best)]),
-            )
-
-        return predict
-
-    return fit
+    return Trained(predict, max(m.certificate_.relative_gap for m in models.values()))
 
 
-def regression(C: float, tol: float) -> Callable:
+def regression(pyramids: Any, boxes: Any, angles: Any, constants: Constants, ends: Ends) -> Trained:
     """One detector, and a ridge regression of sine and cosine on the cells of its best window."""
+    model = detector(pyramids, [[tuple(box)] for box in boxes], constants.C, ends.tol)
+    rows, columns, _number = model.templates_[0]
+    template = Templates(np.array([rows]), np.array([columns]), np.array([0]))
 
-    def fit(pyramids: Any, boxes: Any, angles: Any) -> Callable[[Any], Poses]:
-        model = detector(pyramids, [[tuple(box)] for box in boxes], C, tol)
-        rows, columns, _number = model.templates_[0]
-        template = Templates(np.array([rows]), np.array([columns]), np.array([0]))
+    def cells(pyramid: Any, box: Any) -> np.ndarray:
+        features = WindowFeatures([pyramid], template)
+        window = int(overlaps(features.edges(0), box[None])[:, 0].argmax())
+        return features.vectors(0, np.array([window]))[0]
 
-        def cells(pyramid: Any, box: Any) -> np.ndarray:
-            features = WindowFeatures([pyramid], template)
-            window = int(overlaps(features.edges(0), box[None])[:, 0].argmax())
-            return features.vectors(0, np.array([window]))[0]
+    turned = np.column_stack([np.cos(angles), np.sin(angles)])
+    X = [cells(p, box) for p, box in zip(pyramids, boxes, strict=True)]
+    ridge = RidgeCV(np.logspace(-1, 4, 11)).fit(np.array(X), turned)
 
-        turned = np.column_stack([np.cos(angles), np.sin(angles)])
-        X = [cells(p, box) for p, box in zip(pyramids, boxes, strict=True)]
-        ridge = RidgeCV(np.logspace(-1, 4, 11)).fit(np.array(X), turned)
+    def predict(images: Any) -> FoundPoses:
+        found = model.localise(images)
+        edges = np.array([each.edges[0] for each in found])
+        c, s = ridge.predict(np.array(list(map(cells, images, edges)))).T
+        scores = np.array([each.scores[0] for each in found])
+        return FoundPoses(edges, np.arctan2(s, c) % (2.0 * np.pi), scores)
 
-        def predict(images: Any) -> Poses:
-            found = model.localise(images)
-            edges = np.array([each.edges[0] for each in found])
-            c, s = ridge.predict(np.array(list(map(cells, images, edges)))).T
-            scores = np.array([each.scores[0] for each in found])
-            return Poses(edges, np.arctan2(s, c) % (2.0 * np.pi), scores)
-
-        return predict
-
-    return fit
+    return Trained(predict, model.certificate_.relative_gap)
 
 
-def measured(found: Poses, truth: pose_data.Posed) -> dict[str, float]:
+WAYS: dict[str, Way] = {
+    "product, explicit": pose_model(),
+    "product, explicit, refined": pose_model(refine=True),
+    "product, explicit, mirrored": pose_model(mirror=True),
+    "product, pairs": pose_model(explicit=False),
+    "product, pairs, 1-slack": pose_model(explicit=False, solver=OneSlack()),
+    "linear in direction, pairs": pose_model(explicit=False, angle_kernel=linear_in_direction),
+    "a template per pose": pose_model(angle_kernel="sectors", n_angles=N_POSES),
+    "16 detectors": independent,
+    "regression": regression,
+}
+
+#: By `--part choice`, the same for all ways.
+CHOSEN = Constants(0.1, 2.0)
+
+
+def measured(found: FoundPoses, truth: pose_data.Posed) -> dict[str, float]:
     """Share of boxes that are right, and errors of angles in degrees."""
-    pairs = zip(found.edges, truth.boxes, strict=True)
-    common = np.array([overlaps(a[None], b[None])[0, 0] for a, b in pairs])
+    common = paired_overlaps(found.edges, truth.boxes)
     apart = np.rad2deg(angle_errors(found.angles, truth.angles))
     return {
         "right boxes %": 100.0 * float((common >= 0.5).mean()),
@@ -157,31 +208,41 @@ def measured(found: Poses, truth: pose_data.Posed) -> dict[str, float]:
 
 def errors(data: Data, options: argparse.Namespace) -> list[dict[str, Any]]:
     """Errors of all methods, against the number of training images."""
-    C, kappa, tol = options.C, options.kappa, options.tol
-    ways = {
-        "product, explicit": pose_model(C=C, kappa=kappa, tol=tol),
-        "product, pairs": pose_model(C=C, kappa=kappa, tol=tol, explicit=False),
-        "a template per pose": pose_model(C=C, tol=tol, angle_kernel="sectors", n_angles=N_POSES),
-        "16 detectors": independent(C, tol),
-        "regression": regression(C, tol),
-    }
+    ends, most = Ends(options.tol, options.limit), len(data.pyramids) // options.seeds
     rows = []
     for n in options.sizes:
-        for name, fit in ways.items():
-            if options.only and name not in options.only:
-                continue
-            predict, seconds = cpu_time(lambda fit=fit, n=n: fit(*data.some(slice(n))))
-            found, asked = cpu_time(lambda predict=predict: predict(data.unseen))
-            row = {"n": n, "way": name, "CPU s": seconds, "ms": 1e3 * asked / len(data.unseen)}
-            rows.append(row | measured(found, data.test))
-            print(json.dumps(rows[-1]), flush=True)
+        for name in options.only:
+            own = []
+            for seed in range(options.seeds):
+                some = data.some(slice(seed * most, seed * most + n))
+                model, seconds = cpu_time(partial(WAYS[name], *some, CHOSEN, ends))
+                found, asked = cpu_time(partial(model.predict, data.unseen))
+                row = {"CPU s": seconds, "gap": model.gap, "ms": 1e3 * asked / len(data.unseen)}
+                own.append(row | measured(found, data.test))
+                print(json.dumps({"n": n, "way": name, "seed": seed} | own[-1]), flush=True)
+            rows.append({"n": n, "way": name} | spread_of(own, options.tol))
+            print("| " + " | ".join(map(str, rows[-1].values())) + " |", flush=True)
     return rows
+
+
+def spread_of(rows: list[dict[str, float]], tol: float) -> dict[str, str]:
+    """Means over seeds, and standard deviations where there are several."""
+    found = {}
+    for name in rows[0]:
+        values = np.array([row[name] for row in rows])
+        digits = 3 if name in ("gap", "loss", "overlap") else 1
+        found[name] = f"{values.mean():.{digits}f}"
+        if len(rows) > 1:
+            found[name] += f" ± {values.std(ddof=1):.{digits}f}"
+    if max(row["gap"] for row in rows) > tol:
+        found["CPU s"] = "> " + found["CPU s"]
+    return found
 
 
 def ways(data: Data, options: argparse.Namespace) -> list[dict[str, Any]]:
     """One problem on the grid, by Fourier terms and by pairs."""
     n, grid = options.sizes[-1], grid_of(N_POSES)
-    kernel = PoseSVM(kappa=options.kappa, precision=1e-9)._angle_kernel()
+    kernel = VonMisesLabels(CHOSEN.kappa, precision=1e-9)
     pyramids, boxes, angles = data.some(slice(n))
     poses = poses_of(boxes, grid[nearest_angles(angles, N_POSES)])
     written = PoseBoxes(data.rows, data.columns, kernel, N_POSES)
@@ -205,7 +266,7 @@ def ways(data: Data, options: argparse.Namespace) -> list[dict[str, Any]]:
         ("explicit", WorkingSet()),
         ("pairs", WorkingSet()),
     ):
-        problem, asked[0] = Problem(*given[name], C=options.C), 0.0
+        problem, asked[0] = Problem(*given[name], C=CHOSEN.C), 0.0
         result, seconds = cpu_time(
             lambda problem=problem, solver=solver: solve(
                 problem, solver, tol=options.tol, random_state=0
@@ -237,18 +298,20 @@ def ways(data: Data, options: argparse.Namespace) -> list[dict[str, Any]]:
 
 def batches(data: Data, options: argparse.Namespace) -> list[dict[str, Any]]:
     """Mini-batches against the whole training set at a time, over pairs."""
-    rows = []
+    rows, ends = [], Ends(options.tol, options.limit)
+    solvers = {f"mini-batches of {k}": WorkingSet(batch=k) for k in (5, 20)}
+    solvers |= {"all at a time": WorkingSet(batch=None), "1-slack": OneSlack()}
     for n in options.sizes:
-        for batch in (5, 20, 50, None):
+        for name, solver in solvers.items():
             fit = PoseSVM(
-                **SHARED, C=options.C, kappa=options.kappa, tol=options.tol, explicit=False,
-                solver=WorkingSet(batch=batch), max_iter=options.max_iter,
+                **SHARED, **AS_WINDOWS, **CHOSEN._asdict(), **ends.parameters(), explicit=False,
+                solver=solver,
             ).fit  # fmt: skip
-            model, seconds = cpu_time(lambda fit=fit, n=n: fit(*data.some(slice(n))))
+            model, seconds = cpu_time(partial(fit, *data.some(slice(n))))
             certificate = model.certificate_
             rows.append(
                 {
-                    "n": n, "batch": batch or n, "CPU s": seconds, "passes": certificate.passes,
+                    "n": n, "solver": name, "CPU s": seconds, "passes": certificate.passes,
                     "calls": certificate.oracle_calls, "gap": certificate.relative_gap,
                 }
             )  # fmt: skip
@@ -257,24 +320,28 @@ def batches(data: Data, options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def choice(data: Data, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """C, and then kappa, on two folds of the training images."""
-    n, rows = options.sizes[-1], []
+    """C with the first kappa, and then kappa if there is one, on two folds of training images."""
+    n, rows, ends = options.sizes[-1], [], Ends(options.tol, options.limit)
+    pyramids, boxes, angles = data.some(slice(n))
     folds = np.arange(n) % 2
 
-    def loss(**parameters: Any) -> float:
+    def loss(name: str, constants: Constants) -> float:
         values = []
         for k in range(2):
-            pyramids, boxes, angles = data.some(slice(n))
             kept, rest = np.flatnonzero(folds != k), np.flatnonzero(folds == k)
-            model = PoseSVM(**SHARED, tol=options.tol, **parameters)
-            model.fit([pyramids[i] for i in kept], boxes[kept], angles[kept])
-            values.append(-model.score([pyramids[i] for i in rest], boxes[rest], angles[rest]))
-        rows.append(parameters | {"loss": float(np.mean(values))})
+            model = WAYS[name](*data.some(kept), constants, ends)
+            found = model.predict([pyramids[i] for i in rest])
+            values.append(pose_losses(found, boxes[rest], angles[rest]).mean())
+        rows.append({"way": name} | constants._asdict() | {"loss": float(np.mean(values))})
         print(json.dumps(rows[-1]), flush=True)
         return rows[-1]["loss"]
 
-    best = min((0.03, 0.1, 0.3), key=lambda C: loss(C=C, kappa=options.kappa))
-    min((1.0, 4.0), key=lambda kappa: loss(C=best, kappa=kappa))
+    for name in options.only:
+        tried = [Constants(C, options.kappa[0]) for C in options.C]
+        best = min(tried, key=partial(loss, name))
+        if name.startswith("product"):
+            for kappa in options.kappa[1:]:
+                loss(name, best._replace(kappa=kappa))
     return rows
 
 
@@ -283,9 +350,9 @@ def pictures(data: Data, options: argparse.Namespace) -> list[dict[str, Any]]:
     from matplotlib import pyplot as plt  # only this part needs it
     from matplotlib.patches import Rectangle
 
-    n = options.sizes[-1]
-    model = PoseSVM(**SHARED, C=options.C, kappa=options.kappa, tol=options.tol)
-    found = model.fit(*data.some(slice(n))).predict(data.unseen[:18])
+    name, ends = "product, explicit", Ends(options.tol, options.limit)
+    model = WAYS[name](*data.some(slice(options.sizes[-1])), CHOSEN, ends)
+    found = model.predict(data.unseen[:18])
     figure, axes = plt.subplots(3, 6, figsize=(12, 5.4))
     for i, axis in enumerate(axes.ravel()):
         axis.imshow(data.test.images[i])
@@ -322,12 +389,13 @@ def main() -> None:
     arguments.add_argument("test", type=Path)
     arguments.add_argument("--part", choices=sorted(PARTS), default="errors")
     arguments.add_argument("--sizes", type=int, nargs="+", default=[50, 100, 200, 400, 800])
-    arguments.add_argument("--only", nargs="+", help="names of the ways to compare")
-    arguments.add_argument("--C", type=float, default=0.1)
-    arguments.add_argument("--kappa", type=float, default=2.0)
-    arguments.add_argument("--tol", type=float, default=0.05)
-    arguments.add_argument("--max-iter", type=int, default=1000)
-    arguments.add_argument("--n-test", type=int, default=600)
+    arguments.add_argument("--only", nargs="+", choices=WAYS, default=list(WAYS), metavar="WAY")
+    arguments.add_argument("--seeds", type=int, default=1, help="sets of training images")
+    arguments.add_argument("--C", type=float, nargs="+", default=[0.1, 0.3, 1.0])
+    arguments.add_argument("--kappa", type=float, nargs="+", default=[4.0, 2.0, 8.0])
+    arguments.add_argument("--tol", type=float, default=0.1)
+    arguments.add_argument("--limit", type=float, default=1e9, help="CPU seconds of a fit")
+    arguments.add_argument("--n-test", type=int, default=300)
     here = Path(__file__).parent
     arguments.add_argument("--results", type=Path, default=here / "results")
     arguments.add_argument(
@@ -337,7 +405,8 @@ def main() -> None:
     warnings.simplefilter("ignore", NotConverged)
     train, test = pose_data.read(options.train), pose_data.read(options.test)
     test = pose_data.Posed(*(part[: options.n_test] for part in test))
-    train = pose_data.Posed(*(part[: max(options.sizes)] for part in train))
+    most = options.seeds * max(options.sizes)
+    train = pose_data.Posed(*(part[:most] for part in train))
     rows = PARTS[options.part](Data(train, test), options)
     options.results.mkdir(exist_ok=True)
     (options.results / f"pose_{options.part}.json").write_text(json.dumps(rows, indent=1))

@@ -24,7 +24,7 @@ from taut.solvers import (
     Subgradient,
 )
 from taut.structures import LatentParts, Parts
-from taut.vision import Pose, Pyramid
+from taut.vision import JointPose, Pyramid
 
 ROWS, COLUMNS, CHANNELS = 1, 2, 2  # cells of a template
 PARENTS = [1, -1, 1]  # the root is neither first nor last
@@ -56,7 +56,7 @@ def pyramid(rng, kind=np.uint8, mirrored=False, rows=2, columns=3, margin=0):
 
 def pose(rng, p, visible=(True, True, True)):
     joints = rng.uniform(0.0, 1.0, size=(3, 2)) * p.size
-    return Pose(joints, np.array(visible), np.array([rng.integers(2), 0, 0]), 2.0 * 8.0)
+    return JointPose(joints, np.array(visible), np.array([rng.integers(2), 0, 0]), 2.0 * 8.0)
 
 
 def problem_data(rng):
@@ -355,7 +355,7 @@ def test_mirrored_images_are_learned_with_left_and_right_swapped():
     levels = [p.mirror_image().level(k).reshape(-1, CHANNELS) for k in range(2)]
     flipped = p._replace(cells=np.concatenate(levels))
     aspects = np.zeros(3, dtype=int)
-    y = [Pose(swapped[0], seen[0], aspects, 16.0)] * 2
+    y = [JointPose(swapped[0], seen[0], aspects, 16.0)] * 2
     data = bind(own, [p.mirror_image(), flipped], y)
     for scale in (0.3, 3.0):
         w = weights(rng, data, scale)
@@ -372,7 +372,7 @@ def test_poses_become_the_nearest_labels():
     joints = np.array([[9.0, 13.0], [25.0, 20.0], [33.0, 30.0]])
     aspects, seen = np.array([1, 0, 0]), np.ones(3, dtype=bool)
     for size, level in ((16.0, 0), (30.0, 1)):
-        blocks = structure().encode([p], [Pose(joints, seen, aspects, size)])
+        blocks = structure().encode([p], [JointPose(joints, seen, aspects, size)])
         found = structure().poses(blocks, structure().decode(blocks.truth, blocks.offsets))[0]
         step = p.steps[level]
         assert (np.abs(found.joints - joints) <= step / 2.0 + 1e-9).all()
@@ -386,7 +386,7 @@ def test_windows_reach_into_the_margin():
     p = pyramid(rng, rows=4, columns=5, margin=1)
     X = [p, p.mirror_image()]
     joints = np.array([[20.0, 12.0], [-3.0, 4.0], [4.0, 20.0]])
-    y = [Pose(joints, np.ones(3, dtype=bool), np.zeros(3, dtype=int), 16.0)] * 2
+    y = [JointPose(joints, np.ones(3, dtype=bool), np.zeros(3, dtype=int), 16.0)] * 2
     data = bind(structure(), X, y)
     shown = structure().poses(data.blocks, truths_of(data.blocks))
     assert_array_equal(shown[0].visible, True)  # the second one beyond the image
@@ -404,7 +404,7 @@ def test_windows_reach_into_the_margin():
 def test_joints_that_no_window_is_near_to_are_invisible():
     p = pyramid(np.random.default_rng(12), rows=3, columns=4)
     joints = np.array([[16.0, 12.0], [16.0, 12.0], [-30.0, 12.0]])
-    given = Pose(joints, np.ones(3, dtype=bool), np.zeros(3, dtype=int), 16.0)
+    given = JointPose(joints, np.ones(3, dtype=bool), np.zeros(3, dtype=int), 16.0)
     blocks = structure().encode([p], [given])
     assert_array_equal(blocks.truth >= 0, [True, True, False])
     assert_array_equal(blocks.data.visible[0], [True, True, False])

@@ -11,7 +11,7 @@ import taut
 from taut import LatentPartSVM, PartSVM
 from taut.errors import InvalidData, NotConverged
 from taut.metrics import pck, pcp
-from taut.vision import HogPyramid, Pose
+from taut.vision import HogPyramid, JointPose
 from taut.vision.part_frames import PartFrame, complete_joints
 from taut.vision.photographs import Photographs
 
@@ -154,7 +154,7 @@ def test_mirrored_images_are_learned_with_sides_swapped():
 
 
 def test_invisible_joints_are_where_one_would_expect_them(model):
-    pose = Pose(
+    pose = JointPose(
         np.array([[0.0, 0.0], [50.0, 30.0], [0.0, 0.0]]), np.array([False, True, False]),
         np.zeros(3, dtype=int), 40.0,
     )  # fmt: skip

@@ -1,16 +1,14 @@
 """Boxes with angles: the structures, the kernels on angles, and the estimator."""
 
-import copy
 import itertools
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import clone
 
 import taut
 from reference import primal, solve_qp
-from taut import PoseSVM, Problem, solve
+from taut import Problem, solve
 from taut.binding import bind
 from taut.data.angles import grid_of, nearest_angles, turns
 from taut.errors import InvalidData, InvalidStructure, InvalidType
@@ -23,12 +21,11 @@ from taut.kernels import (
     VonMisesLabels,
 )
 from taut.kernels.angles import check_angles
-from taut.metrics import angle_errors, pose_losses
 from taut.solvers import WorkingSet
 from taut.spaces.pose_windows import stacked, unstacked
 from taut.structures import PoseBoxes, PoseSearch
-from taut.structures.pose_boxes import Pose, poses_of
-from taut.vision import HogPyramid, Poses, Templates
+from taut.structures.pose_boxes import BoxPose, poses_of
+from taut.vision import HogPyramid, Templates
 from test_boxes import overlap, pyramid, windows_of
 
 ONE = Templates(np.array([2]), np.array([1]), np.array([0]), border=1)
@@ -208,12 +205,12 @@ def test_labels_from_a_file_are_windows_and_angles():
 def test_structures_refuse_what_is_no_pose():
     X, y = problem_data(np.random.default_rng(8))
     structure, search = PoseBoxes(2, 1, EXACT, N_ANGLES), PoseSearch(2, 1, EXACT, N_ANGLES)
-    outside = [*y[:2], Pose(np.array([100.0, 100.0, 120.0, 120.0]), 0.0)]
+    outside = [*y[:2], BoxPose(np.array([100.0, 100.0, 120.0, 120.0]), 0.0)]
     for refuse in (structure.encode, search.posed):
         with pytest.raises(InvalidData, match="image 2: no window overlaps"):
             refuse(X, outside)
         with pytest.raises(InvalidData, match=r"angle 90, more than .*deg2rad"):
-            refuse(X, [*y[:2], Pose(BOXES[2], 90.0)])
+            refuse(X, [*y[:2], BoxPose(BOXES[2], 90.0)])
     with pytest.raises(InvalidData, match="poses of 2"):
         structure.encode(X, y[:2])
     with pytest.raises(InvalidData, match="could be written down"):
@@ -296,129 +293,3 @@ def test_stretched_images_have_windows_of_other_shapes():
     assert_array_equal(stretched.level(0), plain.level(0))
     with pytest.raises(InvalidData, match="stretches"):
         HogPyramid(stretches=(0.0,))
-
-
-def made(n, seed=0):
-    """Images of a square that is bright on the side of its angle, of four."""
-    rng = np.random.default_rng(seed)
-    images, boxes = [], []
-    angles = 0.5 * np.pi * (np.arange(n) % 4)
-    for angle in angles:
-        image = rng.integers(90, 110, size=(48, 64, 3), dtype=np.uint8)
-        x, y = rng.integers(0, 24, size=2)
-        across, down = np.meshgrid(np.linspace(-1, 1, 24), np.linspace(-1, 1, 24))
-        side = np.cos(angle) * across + np.sin(angle) * down
-        image[y : y + 24, x : x + 24] = np.where(side > 0.0, 230, 20)[..., None]
-        images.append(image)
-        boxes.append([x, y, x + 24, y + 24])
-    return images, np.array(boxes, dtype=float), angles
-
-
-SETTINGS = {"C": 1.0, "cells": 9, "aspects": 1, "n_angles": 8, "random_state": 0}
-
-
-@pytest.fixture(scope="module", params=[True, False], ids=["explicit", "pairs"])
-def model(request):
-    return PoseSVM(**SETTINGS, explicit=request.param).fit(*made(16))
-
-
-def test_it_finds_boxes_and_angles(model):
-    images, boxes, angles = made(8, seed=1)
-    found = model.predict(images)
-    assert np.rad2deg(angle_errors(found.angles, angles)).max() < 20.0
-    assert all(overlap(a, b) > 0.5 for a, b in zip(found.edges, boxes, strict=True))
-    assert ((found.angles >= 0.0) & (found.angles < 2.0 * np.pi)).all()
-    assert_allclose(model.score(images, boxes, angles), -pose_losses(found, boxes, angles).mean())
-    assert model.certificate_.relative_gap <= 0.02
-    boxes_of_one = [[tuple(box)] for box in boxes]
-    assert model.score(images, boxes_of_one, angles) == model.score(images, boxes, angles)
-
-
-def test_angles_are_refined(model):
-    images, _boxes, _angles = made(4, seed=2)
-    found = model.predict(images)
-    assert turns(found.angles[:, None], model.angles_).min(axis=1).max() > 1e-3
-
-
-def test_saved_and_loaded_it_finds_the_same(model, tmp_path):
-    images, _boxes, _angles = made(3, seed=3)
-    model.save(tmp_path / "squares.taut")
-    again = taut.load(tmp_path / "squares.taut", n_jobs=2)
-    for found, wanted in zip(again.predict(images), model.predict(images), strict=True):
-        assert_array_equal(found, wanted)
-    assert again.certificate_ == model.certificate_
-    assert clone(model).get_params()["n_angles"] == 8
-
-
-@pytest.mark.parametrize("changed", [{"cell": 16}, {"kappa": 5.0}, {"colour": False}])
-def test_parameters_that_were_changed_since_the_fit_are_refused(model, changed):
-    (name,), other = changed, copy.copy(model).set_params(**changed)
-    with pytest.raises(InvalidData, match=f"{name} = .* fitted with"):
-        other.predict(made(1)[0])
-
-
-def test_larger_images_are_shrunk_and_boxes_are_theirs(model):
-    images, boxes, angles = made(2, seed=4)
-    doubled = [np.repeat(np.repeat(image, 2, axis=0), 2, axis=1) for image in images]
-    small = clone(model).set_params(longest=64).fit(*made(16))
-    assert_allclose(small.predict(doubled).edges, 2.0 * model.predict(images).edges, atol=10.0)
-    assert small.score(doubled, 2.0 * boxes, angles) > -0.2
-
-
-def test_own_kernels_are_called_again_after_loading(tmp_path):
-    images, boxes, angles = made(8)
-    own = PoseSVM(**SETTINGS, explicit=False, angle_kernel=near, tol=0.1).fit(images, boxes, angles)
-    with pytest.raises(InvalidType, match="angle_kernel"):
-        own.save(tmp_path / "own.taut")
-    found = own.predict(images)
-    own.set_params(angle_kernel="von_mises").save(tmp_path / "own.taut")
-    again = taut.load(tmp_path / "own.taut", angle_kernel=near)
-    assert_array_equal(again.predict(images).angles, found.angles)
-
-
-def test_weights_of_zero_leave_images_out():
-    images, boxes, angles = made(8)
-    weight = np.array([1.0] * 6 + [0.0] * 2)
-    settings = {**SETTINGS, "tol": 5e-3}
-    with_zeros = PoseSVM(**settings).fit(images, boxes, angles, sample_weight=weight)
-    without = PoseSVM(**settings).fit(images[:6], boxes[:6], angles[:6])
-    assert_allclose(with_zeros.certificate_.primal, without.certificate_.primal, rtol=1e-2)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"angle_kernel": "gaussian", "explicit": False, "kappa": 0.2}, "eigenvalue.*von_mises"),
-        ({"angle_kernel": "gaussian", "kappa": 0.2}, "eigenvalue.*von_mises"),
-        ({"angle_kernel": near}, "explicit=False"),
-        ({"angle_kernel": "bessel"}, "angle_kernel = 'bessel'"),
-        ({"kappa": -1.0}, "kappa"),
-        ({"n_angles": 1}, "n_angles = 1"),
-        ({"kernel": "rbf"}, "kernel = 'rbf'"),
-        ({"cells": 0}, "cells = 0"),
-    ],
-)
-def test_wrong_parameters_are_refused(parameters, message):
-    with pytest.raises(InvalidData, match=message):
-        PoseSVM(**{**SETTINGS, **parameters}).fit(*made(4))
-
-
-def test_wrong_data_are_refused(model):
-    images, boxes, angles = made(4)
-    fresh = clone(model)
-    for wrong, message in (
-        ((images, boxes, np.rad2deg(angles)), "deg2rad"),
-        ((images, boxes, [0.0, 1.0, np.nan, 0.0]), "radians"),
-        ((images, boxes, angles[:3]), "3 angles"),
-        ((images, boxes[:3], angles), "4 images"),
-        ((images, [*[[b] for b in boxes[:3].tolist()], []], angles), "image 3 has 0 boxes"),
-        ((images, boxes), "requires y"),
-    ):
-        with pytest.raises(InvalidData, match=message):
-            fresh.fit(*wrong)
-    with pytest.raises(InvalidData, match=r"smaller than any window|fewer than"):
-        model.predict([np.zeros((8, 8, 3), dtype=np.uint8)])
-    with pytest.raises(InvalidData, match="shape"):
-        pose_losses(Poses(boxes, angles, angles), boxes[:, :3], angles)
-    with pytest.raises(InvalidData, match="as many"):
-        angle_errors([0.0], [0.0, 1.0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -52,6 +53,8 @@ def encode(
         return {"extractor": settings, "arrays": places}
     if isinstance(value, Kernel):
         return {"kernel": kernels.to_dict(value)}
+    if isinstance(value, os.PathLike):
+        return {"value": os.fspath(value)}
     if name == "kernel" and callable(value):
         return {"kernel": kernels.to_dict(Function(value))}
     if name == "angle_kernel" and callable(value):

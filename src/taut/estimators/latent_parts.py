@@ -23,7 +23,7 @@ from taut.vision.annotations import as_boxes
 from taut.vision.boxes import Boxes, Detections
 from taut.vision.part_frames import PartFrame, parts_of_template
 from taut.vision.photographs import Photographs
-from taut.vision.poses import Pose
+from taut.vision.poses import JointPose
 
 _TRIES = 4  # objects that are looked for, for each that may be found
 
@@ -178,16 +178,16 @@ class LatentPartSVM(Alternating, PartDetector):
         )
         return frame, np.concatenate([-half - places[0], half - places[0]])
 
-    def _pose(self, edges: np.ndarray | None, frame: PartFrame, box: np.ndarray) -> Pose:
+    def _pose(self, edges: np.ndarray | None, frame: PartFrame, box: np.ndarray) -> JointPose:
         """Where the root of an object is, whose box is known."""
         n = len(frame.parents)
         nothing = np.zeros(n, dtype=np.int64)
         if edges is None:
-            return Pose(np.zeros((n, 2)), np.zeros(n, dtype=bool), nothing, 1.0)
+            return JointPose(np.zeros((n, 2)), np.zeros(n, dtype=bool), nothing, 1.0)
         size = math.sqrt((edges[2] - edges[0]) * (edges[3] - edges[1]))
         middle = (edges[:2] + edges[2:]) / 2.0
         root = middle - size * (box[:2] + box[2:]) / 2.0
-        return Pose(root + size * frame.layout, np.ones(n, dtype=bool), nothing, size)
+        return JointPose(root + size * frame.layout, np.ones(n, dtype=bool), nothing, size)
 
     def detect(
         self, images: Any, top: int = 100, threshold: float = 0.0, suppression: float = 0.4

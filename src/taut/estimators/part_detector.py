@@ -24,7 +24,7 @@ from taut.vision.hog import HogPyramid
 from taut.vision.joints import limbs_of
 from taut.vision.part_frames import PartFrame, complete_joints
 from taut.vision.photographs import Photographs
-from taut.vision.poses import Pose
+from taut.vision.poses import JointPose
 
 _SPRING = 0.25  # sizes of the object that springs measure distances in
 _LEAST = 0.05  # of what springs weigh the square of a distance with
@@ -136,7 +136,7 @@ class PartDetector(StructuralEstimator):
         weights = self.coef_[: total * per_template].reshape(total, self.side, self.side, -1)
         return weights[np.cumsum(self.counts_) - self.counts_ + chosen]
 
-    def _found(self, images: Any, count: int) -> list[list[tuple[Pose, float]]]:
+    def _found(self, images: Any, count: int) -> list[list[tuple[JointPose, float]]]:
         """Up to so many objects of each image with their scores, in pixels of the image."""
         check_is_fitted(self)
         photographs, jobs = Photographs(images, self.longest), self._threads()
@@ -168,7 +168,7 @@ class PartDetector(StructuralEstimator):
 
     def _found_in(
         self, photographs: Photographs, numbers: range, count: int
-    ) -> Iterator[list[tuple[Pose, float]]]:
+    ) -> Iterator[list[tuple[JointPose, float]]]:
         frame = PartFrame.of(self)
         structure = self._structure(frame, sampling="suppression", suppression=0.0)
         data = self._bound(structure, frame, photographs, numbers)

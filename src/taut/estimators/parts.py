@@ -24,7 +24,7 @@ from taut.vision.joints import (
 )
 from taut.vision.part_frames import PartFrame, ShownParts, object_sizes, part_frame
 from taut.vision.photographs import Photographs
-from taut.vision.poses import Pose
+from taut.vision.poses import JointPose
 
 _TRIES = 4  # objects that are looked for, for each that may be found
 
@@ -191,7 +191,7 @@ class PartSVM(PartDetector):
             own = own * ratios.mean(axis=1)
         return ShownParts(places, seen, own, extents[:, 0] * ratios[:, 0])
 
-    def _framed(self, shown: ShownParts) -> tuple[PartFrame, list[Pose], bool]:
+    def _framed(self, shown: ShownParts) -> tuple[PartFrame, list[JointPose], bool]:
         """What is known before training, the poses of all images, and whether some are mirrored."""
         skeleton = skeleton_of(shown.visible.shape[1], self.names, self.tree, self.swaps)
         mirror = bool(self.mirror) and self.swaps is not None
@@ -201,7 +201,7 @@ class PartSVM(PartDetector):
         return frame, poses, mirror
 
     def _problem(
-        self, frame: PartFrame, pyramids: list[Any], poses: list[Pose], weight: np.ndarray
+        self, frame: PartFrame, pyramids: list[Any], poses: list[JointPose], weight: np.ndarray
     ) -> Problem:
         copies = len(pyramids) // len(weight)
         return Problem(
@@ -301,7 +301,7 @@ class PartSVM(PartDetector):
         return pck(self.predict(images).joints, joints, visible).mean
 
 
-def _joined(poses: Sequence[Pose], scores: Sequence[float], model: PartSVM) -> FoundJoints:
+def _joined(poses: Sequence[JointPose], scores: Sequence[float], model: PartSVM) -> FoundJoints:
     """Objects as arrays."""
     n_parts = len(model.parents_)
     return FoundJoints(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field
@@ -17,19 +19,21 @@ from taut.errors import InvalidData
 from taut.estimators.base import StructuralEstimator, estimator
 from taut.estimators.boxes import check_extraction, check_settings, extraction_of, margin_of
 from taut.inference.best_angle import best_pose
+from taut.inference.box_refinement import NO_REFINEMENT, fit_refinement, refined
 from taut.kernels import AngleFunction, GaussianLabels, LabelKernel, SectorLabels, VonMisesLabels
 from taut.kernels.angles import check_angles
 from taut.metrics import pose_losses
 from taut.problem import Problem
 from taut.solvers import DualCoordinate, WorkingSet
-from taut.spaces.pose_windows import pose_templates, stacked
+from taut.spaces.pose_windows import mean_template, pose_templates, stacked
 from taut.spaces.windows import WindowFeatures
 from taut.structures import PoseBoxes, PoseSearch
-from taut.structures.pose_boxes import poses_of
-from taut.vision.boxes import Poses
+from taut.structures.pose_boxes import poses_of, with_mirror_images
+from taut.vision.boxes import Boxes as Truth
+from taut.vision.boxes import FoundPoses
 from taut.vision.hog import HogPyramid
 from taut.vision.photographs import Photographs
-from taut.vision.templates import scales_of, stretches_of
+from taut.vision.templates import Templates, scales_of, stretches_of
 
 
 class _Frame(NamedTuple):
@@ -40,7 +44,10 @@ class _Frame(NamedTuple):
     stretches: np.ndarray
 
 
-_EXTRACTION = ("cell", "cells", "border", "colour", "kappa", "explicit", "precision")
+_EXTRACTION = (
+    "cell", "cells", "border", "colour", "longest", "kappa", "explicit", "precision",
+)  # fmt: skip
+_REFINED = 200  # images that boxes are refined by
 
 
 @estimator
@@ -57,7 +64,7 @@ class PoseSVM(StructuralEstimator):
     (1 - overlap) / 2 + d / (2 pi), with the angle d between 0 and pi from the true one, less what
     the best window lacks. The maximum is over all windows and `n_angles` angles, and exact; so is
     the certificate, which holds for labels with these angles. Prediction finds the best angle
-    between them.
+    between them, and moves the edges of the best window.
 
     Parameters
     ----------
@@ -89,8 +96,19 @@ class PoseSVM(StructuralEstimator):
         Factor between two scales at which windows are looked for.
     colour : bool, default=True
         Whether the colour of cells counts, beside gradients.
+    mirror : bool, default=False
+        Whether to learn from the mirrored images as well.
+    mirror_sum : float, default=0.0
+        What the angle of an object and that in the mirror image add up to: 0 where the angle 0
+        faces the camera or turns away from it, pi where it faces to the left or right.
+    refine : bool, default=True
+        Whether boxes are moved to where a regression on their features says that objects end, as in
+        `BoxSVM`. It learns from at most 200 images, drawn at random.
     longest : int, default=640
         Larger images are shrunk to this longest side; boxes are of the images as they are.
+    folder : path-like, optional
+        Where features are kept, and found again by the next fit; they are all in memory while it
+        trains.
     memory : int or str, default="500MB"
         For the values of the kernel without `explicit`, see `JointKernel`.
 
@@ -105,6 +123,11 @@ class PoseSVM(StructuralEstimator):
         By how much images are resized, and how much narrower and higher they get.
     angles_ : ndarray
         The grid.
+    angle_values_ : ndarray of shape (2 n_angles, n_angles)
+        The kernel on angles, of a grid twice as fine with this one. Another kernel is refused after
+        the fit.
+    refinement_ : ndarray
+        Coefficients of the regression on what lies under the template; zero where it did not help.
     extraction_ : ndarray
         The parameters that say how images are looked at. Others are refused after the fit.
     {fitted}
@@ -141,7 +164,11 @@ class PoseSVM(StructuralEstimator):
     border: int = 1
     scale_step: float = 2.0**0.25
     colour: bool = True
+    mirror: bool = False
+    mirror_sum: float = 0.0
+    refine: bool = True
     longest: int = 640
+    folder: str | os.PathLike[str] | None = None
     memory: int | str = "500MB"
 
     _needs_y = True
@@ -160,7 +187,7 @@ class PoseSVM(StructuralEstimator):
             own. A folder stands for its images, sorted by name.
         boxes : array-like of shape (n, 4), or list
             Left, top, right and bottom of the object of each image, in pixels, or a list of one box
-            for each, as `BoxSVM` takes it.
+            for each, as `BoxSVM` takes it, such as `taut.vision.read_boxes(...).boxes`.
         angles : array-like of shape (n,)
             Of each object, in radians.
         sample_weight : array-like, optional
@@ -181,9 +208,15 @@ class PoseSVM(StructuralEstimator):
         rows, columns, stretches = stretches_of(edges, self.aspects, self.cells)
         scales = scales_of(edges, self.cells, self.cell, self.scale_step)
         frame = _Frame(np.array([rows, columns]), scales, stretches)
-        pyramids: Sequence[Any] = photographs.features(
-            self._extractor(frame), None, False, self._threads(), self.verbose
+        pyramids = list(
+            photographs.features(
+                self._extractor(frame), self.folder, self.mirror, self._threads(), self.verbose
+            )
         )
+        if self.mirror:
+            widths = np.array([pyramid.size[0] for pyramid in pyramids[::2]])
+            edges, turned = with_mirror_images(edges, turned, widths, self.mirror_sum)
+            weight = np.repeat(weight, 2)
         w, fitted = self._trained(frame, pyramids, edges, turned, weight)
         facts = {
             "coef_": w,
@@ -191,6 +224,8 @@ class PoseSVM(StructuralEstimator):
             "scales_": frame.scales,
             "stretches_": frame.stretches,
             "angles_": self._grid(),
+            "angle_values_": self._angle_values(),
+            "refinement_": self._refinement(frame, pyramids, edges, w),
             "extraction_": extraction_of(self, _EXTRACTION),
         }
         return self._keep(fitted | facts)
@@ -217,6 +252,18 @@ class PoseSVM(StructuralEstimator):
         w, fitted = self._solve(Problem(search, X, y, self.C, weight, jobs, prior), options)
         return stacked(search.templates(w)), fitted
 
+    def _refinement(
+        self, frame: _Frame, pyramids: Sequence[Any], edges: np.ndarray, w: np.ndarray
+    ) -> np.ndarray:
+        """What boxes are refined by, learned at the windows that score highest at all angles."""
+        if not self.refine:
+            return NO_REFINEMENT
+        some = np.random.default_rng(0).permutation(len(pyramids))[:_REFINED]
+        features = WindowFeatures([pyramids[i] for i in some], self._templates(frame.template, 1))
+        one = mean_template(w, self._numbers_of()(self._grid()))
+        truths = [Truth(edges[[i]], np.zeros(1, np.int64), np.zeros(1, bool)) for i in some]
+        return fit_refinement(features, truths, features.pad(one.astype(np.float32)))
+
     def _options(self) -> dict[str, Any]:
         options = super()._options()
         # Planes that are known cost much less than a search for a new one.
@@ -226,7 +273,10 @@ class PoseSVM(StructuralEstimator):
 
     def _check(self) -> None:
         """Refuse parameters before any work is done."""
-        check_settings(self, ("explicit", "colour"))
+        check_settings(self, ("explicit", "colour", "mirror", "refine"))
+        check_number("mirror_sum", self.mirror_sum)
+        if not math.isfinite(self.mirror_sum):
+            raise InvalidData(f"mirror_sum = {self.mirror_sum}: give a finite number of radians")
         if self.n_angles is not None:
             check_number("n_angles", self.n_angles)
             if self.n_angles < 2 or int(self.n_angles) != self.n_angles:
@@ -266,6 +316,37 @@ class PoseSVM(StructuralEstimator):
             )
         return kernel
 
+    def _numbers_of(self) -> Callable[[np.ndarray], np.ndarray]:
+        """What describes angles, a row for each: a template belongs to each number."""
+        kernel, grid = self._angle_kernel(), self._grid()
+        return kernel.finite_map if self.explicit else lambda angles: kernel.between(angles, grid)
+
+    def _angle_values(self) -> np.ndarray:
+        """Values of the kernel on angles, by which it is known again."""
+        grid = self._grid()
+        return self._angle_kernel().between(grid_of(2 * len(grid)), grid)
+
+    def _check_fitted(self) -> None:
+        """Refuse to answer with parameters that were changed since the fit."""
+        check_is_fitted(self)
+        check_extraction(self, _EXTRACTION)
+        now, fitted = len(self._grid()), len(self.angles_)
+        if now != fitted:
+            raise InvalidData(
+                f"n_angles = {self.n_angles} means {now} angles, and the model was fitted with "
+                f"{fitted}: set it back, or fit again"
+            )
+        if not np.allclose(self._angle_values(), self.angle_values_, rtol=1e-9, atol=1e-12):
+            raise InvalidData(
+                f"angle_kernel = {self.angle_kernel!r} compares angles otherwise than the kernel "
+                "that the model was fitted with: set it back, give taut.load the function if it "
+                "was one, or fit again"
+            )
+
+    def _templates(self, template: np.ndarray, r: int) -> Templates:
+        rows, columns = map(int, template)
+        return pose_templates(rows, columns, self.border, r)
+
     def _edges(self, photographs: Photographs, boxes: Any) -> np.ndarray:
         """One box for each image, as it is given."""
         rows = isinstance(boxes, np.ndarray) and boxes.ndim == 2
@@ -289,7 +370,7 @@ class PoseSVM(StructuralEstimator):
 
     # Answers
 
-    def predict(self, images: Any) -> Poses:
+    def predict(self, images: Any) -> FoundPoses:
         """Find the object of each image.
 
         Parameters
@@ -299,24 +380,16 @@ class PoseSVM(StructuralEstimator):
 
         Returns
         -------
-        Poses
+        FoundPoses
             Boxes, angles and scores, an item for each image. Angles are in [0, 2 pi), and no longer
             on the grid: at the best box they maximise the score.
         """
-        check_is_fitted(self)
-        check_extraction(self, _EXTRACTION)
+        self._check_fitted()
         photographs = Photographs(images, self.longest)
         extractor = self._extractor(_Frame(self.template_, self.scales_, self.stretches_))
-        kernel = self._angle_kernel()
-
-        def numbers_of(angles: np.ndarray) -> np.ndarray:
-            if self.explicit:
-                return kernel.finite_map(angles)
-            return kernel.between(angles, self.angles_)
-
-        rows, columns = map(int, self.template_)
-        n_numbers = numbers_of(self.angles_[:1]).shape[1]
-        templates = pose_templates(rows, columns, self.border, n_numbers)
+        numbers_of = self._numbers_of()
+        templates = self._templates(self.template_, numbers_of(self.angles_[:1]).shape[1])
+        one = self._templates(self.template_, 1)
 
         def find(i: int) -> tuple[np.ndarray, float, float]:
             pyramid = photographs.pyramid(i, extractor)
@@ -331,13 +404,17 @@ class PoseSVM(StructuralEstimator):
             if not features.window_counts[0]:
                 raise InvalidData(f"image {i} is smaller than any window: give a larger image")
             w = features.pad(self.coef_.astype(np.float32))
-            edges, angle, score = best_pose(features, w, numbers_of, self.angles_)
+            window, angle, score = best_pose(features, w, numbers_of, self.angles_)
+            edges = features.edges(0, window + 1)[window]
+            if self.refinement_.any():
+                alone = WindowFeatures([pyramid], one)
+                (edges,) = refined(alone, 0, np.array([window]), self.refinement_)
             return photographs.as_given(edges, i), angle, score
 
         with ThreadPoolExecutor(self._threads(), thread_name_prefix="taut") as threads:
             found = list(threads.map(find, range(len(photographs))))
         edges, angles, scores = zip(*found, strict=True)
-        return Poses(np.array(edges), np.array(angles), np.array(scores))
+        return FoundPoses(np.array(edges), np.array(angles), np.array(scores))
 
     def score(self, images: Any, boxes: Any = None, angles: Any = None) -> float:
         """Minus the mean loss, so at most 0: higher is better."""

@@ -47,8 +47,8 @@ def best_pose(
     w: np.ndarray,
     numbers: Callable[[np.ndarray], np.ndarray],
     grid: np.ndarray,
-) -> tuple[np.ndarray, float, float]:
-    """Box, angle and score of the best window of the only image.
+) -> tuple[int, float, float]:
+    """Number, angle and score of the best window of the only image.
 
     Parameters
     ----------
@@ -69,4 +69,4 @@ def best_pose(
     step = 2.0 * np.pi / len(grid)
     angle = refined_angle(lambda angles: numbers(angles) @ own, float(grid[k]), step)
     (score,) = numbers(np.array([angle])) @ own
-    return features.edges(0, window + 1)[window], angle, float(score)
+    return window, angle, float(score)

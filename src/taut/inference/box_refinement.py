@@ -11,7 +11,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from taut.data.arrays import offsets_of
 from taut.spaces.windows import WindowFeatures
-from taut.vision.boxes import Boxes, overlaps
+from taut.vision.boxes import Boxes, overlaps, paired_overlaps
 
 _NEAR = 0.6  # overlap of windows that a refinement is learned from
 _OF_EACH = 14  # windows of each object, those of highest score
@@ -154,7 +154,7 @@ def _chosen(
     del cells
     images, numbers = np.unique(image, return_inverse=True)
     fold = np.random.default_rng(0).permutation(len(images))[numbers] % _FOLDS
-    best, strength = float(_near(boxes, wanted).mean()), None
+    best, strength = float(paired_overlaps(boxes, wanted).mean()), None
     if len(images) >= 2 * _FOLDS:
         gained = np.zeros(len(_STRENGTHS))
         for held in range(_FOLDS):
@@ -162,21 +162,14 @@ def _chosen(
             fits = _ridges(products[np.ix_(kept, kept)], targets[kept], _STRENGTHS)
             for s, (dual, constant) in enumerate(fits):
                 offsets = products[np.ix_(out, kept)] @ dual + constant
-                gained[s] += _near(moved(boxes[out], offsets), wanted[out]).sum() / len(boxes)
+                shifted = moved(boxes[out], offsets)
+                gained[s] += paired_overlaps(shifted, wanted[out]).sum() / len(boxes)
         if gained.max() > best:
             strength = _STRENGTHS[int(gained.argmax())]
     if strength is None:
         return np.zeros((4, size)), np.zeros(4)
     ((dual, constant),) = _ridges(products, targets, (strength,))
     return dual.T.astype(np.float32) @ under(), constant
-
-
-def _near(boxes: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """The overlap of each box with its own."""
-    low, high = np.maximum(boxes[:, :2], wanted[:, :2]), np.minimum(boxes[:, 2:], wanted[:, 2:])
-    common = np.clip(high - low, 0.0, None).prod(axis=1)
-    both = [(edges[:, 2:] - edges[:, :2]).prod(axis=1) for edges in (boxes, wanted)]
-    return common / (both[0] + both[1] - common)
 
 
 def _ridges(

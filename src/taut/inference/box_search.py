@@ -43,6 +43,7 @@ from taut.inference.box_sets import (
     split,
     tighten,
 )
+from taut.vision.boxes import overlap_of
 
 NO_LIMIT = 1 << 62
 _LOWEST = -1e300  # not infinite: compiled code may assume that no number is
@@ -88,10 +89,7 @@ def loss_of(truth, box):
     """1 - intersection over union; of none 0 if both are, 1 if one is."""
     if truth[0] < 0 or box[0] < 0:
         return 0.0 if truth[0] < 0 and box[0] < 0 else 1.0
-    height = max(min(box[2], truth[2]) - max(box[0], truth[0]), 0)
-    width = max(min(box[3], truth[3]) - max(box[1], truth[1]), 0)
-    areas = (box[2] - box[0]) * (box[3] - box[1]) + (truth[2] - truth[0]) * (truth[3] - truth[1])
-    return 1.0 - height * width / (areas - height * width)
+    return 1.0 - overlap_of(truth, box)
 
 
 @helper

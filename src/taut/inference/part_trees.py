@@ -21,6 +21,7 @@ import numpy as np
 from taut.compiled.jit import helper
 from taut.inference.distance_transforms import LineRoom, Spring, transform_grid
 from taut.spaces.windows import WindowSpace, count_windows, first_window, place_of
+from taut.vision.boxes import overlap_of
 
 INVISIBLE = -1  # in place of the number of a window
 NOWHERE = -1e300  # the score of what cannot be; not infinite: compiled code assumes no number is
@@ -368,22 +369,18 @@ def leave_out(data, i, tables, label, first, last):
     _t, at, y, x = place_of(space, m, label[root])
     height, width = space.heights[0], space.widths[0]
     step_x, step_y = space.levels.steps[at, 0], space.levels.steps[at, 1]
-    left, wide = (x - space.margin) * step_x, width * step_x
-    top, tall = (y - space.margin) * step_y, height * step_y
+    left, top = (x - space.margin) * step_x, (y - space.margin) * step_y
+    own = (left, top, left + width * step_x, top + height * step_y)
     for n in range(levels):
         level = space.levels.starts[m] + n
         step_x, step_y = space.levels.steps[level, 0], space.levels.steps[level, 1]
         rows, columns = grid_of(space, level)
-        area = tall * wide + height * step_y * width * step_x
         for r in range(rows):
-            high = (r - space.margin) * step_y
-            common_y = min(top + tall, high + height * step_y) - max(top, high)
-            if common_y <= 0.0:
-                continue
+            top = (r - space.margin) * step_y
             for c in range(columns):
-                side = (c - space.margin) * step_x
-                common = common_y * (min(left + wide, side + width * step_x) - max(left, side))
-                if common > data.suppression * (area - common):
+                left = (c - space.margin) * step_x
+                other = (left, top, left + width * step_x, top + height * step_y)
+                if overlap_of(own, other) > data.suppression:
                     for t in range(first, last):
                         k = first_window(space, m, t, n) + r * columns + c
                         tables.scores[k] = NOWHERE

@@ -189,7 +189,8 @@ class ProductStore(PairStore):
 
     def feature_sums(self, numbers, coefficients):
         """Row by row."""
-        sums = np.zeros((len(self._aspects), np.size(self._phi[0])))
+        size = np.size(self._phi[0]) if self._phi else 0
+        sums = np.zeros((len(self._aspects), size))
         places = self._places[numbers].tolist()
         for (phi, aspect), coefficient in zip(places, coefficients.tolist(), strict=True):
             sums[aspect] += coefficient * self._phi[phi]

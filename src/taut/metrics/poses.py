@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from taut.data.angles import as_angles, turns
 from taut.errors import InvalidData
-from taut.vision.boxes import Poses, overlaps
+from taut.vision.boxes import FoundPoses, paired_overlaps
 
 
 def angle_errors(found: ArrayLike, truths: ArrayLike) -> np.ndarray:
@@ -40,12 +40,12 @@ def angle_errors(found: ArrayLike, truths: ArrayLike) -> np.ndarray:
     return turns(own, wanted)
 
 
-def pose_losses(found: Poses, edges: ArrayLike, angles: ArrayLike) -> np.ndarray:
+def pose_losses(found: FoundPoses, edges: ArrayLike, angles: ArrayLike) -> np.ndarray:
     """What `taut.PoseSVM` counts: (1 - overlap) / 2 + d / (2 pi), with the angle d from the truth.
 
     Parameters
     ----------
-    found : Poses
+    found : FoundPoses
     edges : array-like of shape (n, 4)
         The true boxes: left, top, right, bottom.
     angles : array-like of shape (n,)
@@ -60,8 +60,8 @@ def pose_losses(found: Poses, edges: ArrayLike, angles: ArrayLike) -> np.ndarray
     --------
     >>> import numpy as np
     >>> from taut.metrics import pose_losses
-    >>> from taut.vision import Poses
-    >>> found = Poses(np.array([[0.0, 0.0, 10.0, 5.0]]), np.array([np.pi]), np.zeros(1))
+    >>> from taut.vision import FoundPoses
+    >>> found = FoundPoses(np.array([[0.0, 0.0, 10.0, 5.0]]), np.array([np.pi]), np.zeros(1))
     >>> pose_losses(found, [[0.0, 0.0, 10.0, 10.0]], [0.0])
     array([0.75])
     """
@@ -72,7 +72,5 @@ def pose_losses(found: Poses, edges: ArrayLike, angles: ArrayLike) -> np.ndarray
             f"boxes have shape {wanted.shape}, and those that were found {np.shape(found.edges)}: "
             "give left, top, right and bottom of one box for each image"
         )
-    common = [
-        overlaps(own[None], true[None])[0, 0] for own, true in zip(found.edges, wanted, strict=True)
-    ]
-    return 0.5 * (1.0 - np.array(common)) + turned / (2.0 * np.pi)
+    common = paired_overlaps(found.edges, wanted)
+    return 0.5 * (1.0 - common) + turned / (2.0 * np.pi)

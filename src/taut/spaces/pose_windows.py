@@ -29,6 +29,11 @@ def stacked(coef: np.ndarray) -> np.ndarray:
     return np.concatenate([coef[:, :cells].ravel(), coef[:, cells], coef[:, cells + 1 :].ravel()])
 
 
+def mean_template(w: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """W of one template: the mean over angles, of which `numbers` has a row each."""
+    return stacked(numbers.mean(axis=0)[None] @ unstacked(w, numbers.shape[1]))
+
+
 def unstacked(w: np.ndarray, r: int) -> np.ndarray:
     """The inverse of `stacked`."""
     cells = len(w) // r - 1 - _GEOMETRY

@@ -15,7 +15,7 @@ from taut.spaces.labels import part
 from taut.spaces.windows import WindowFeatures, WindowSpace, edges_of
 from taut.structures.base import Blocks, CompiledStructure
 from taut.vision.boxes import Boxes as Truth
-from taut.vision.boxes import overlaps, shares_inside
+from taut.vision.boxes import overlap_of, overlaps, shares_inside
 from taut.vision.templates import Templates
 
 NOWHERE = -1  # no window, and windows that belong to no group
@@ -326,18 +326,13 @@ def _best(data, i, work, loss_weight, label):
 @helper
 def _is_apart(data, i, j, found, count, g):
     """Whether a window is none of those chosen in a group, and overlaps none of them too much."""
-    a, b, c, d = edges_of(data.space, i, j)
-    own = (c - a) * (d - b)
+    own = edges_of(data.space, i, j)
     for q in range(count):
         chosen = found[q, g]
         if chosen == j:
             return False
-        if chosen != NOWHERE:
-            left, top, right, bottom = edges_of(data.space, i, chosen)
-            width, height = min(right, c) - max(left, a), min(bottom, d) - max(top, b)
-            if width > 0.0 and height > 0.0:
-                common = width * height
-                area = (right - left) * (bottom - top) + own
-                if common > data.suppression * (area - common):
-                    return False
+        if chosen == NOWHERE:
+            continue
+        if overlap_of(edges_of(data.space, i, chosen), own) > data.suppression:
+            return False
     return True

@@ -27,8 +27,8 @@ class LatentParts(Parts):
     has it; or if it is visible where the truth has none. `complete` finds the label of highest
     score among those of loss 0 on the level that the truth belongs to.
 
-    X is a list of pairs of a `Pyramid` and its `Pose`, of which only the root is looked at, and y a
-    list of labels as `decode` gives them; without y all parts but the root are invisible.
+    X is a list of pairs of a `Pyramid` and its `JointPose`, of which only the root is looked at,
+    and y a list of labels as `decode` gives them; without y all parts but the root are invisible.
 
     Parameters
     ----------

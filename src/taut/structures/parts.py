@@ -32,7 +32,7 @@ from taut.spaces.labels import part
 from taut.spaces.part_windows import PartFeatures
 from taut.spaces.windows import WindowSpace, place_of
 from taut.structures.base import Blocks, CompiledStructure
-from taut.vision.poses import Pose, as_joints, check_parents
+from taut.vision.poses import JointPose, as_joints, check_parents
 from taut.vision.templates import Templates
 
 _SPRING = 4  # weights: of dx^2, dx, dy^2, dy
@@ -88,10 +88,10 @@ class Parts(CompiledStructure):
     maximum of score and loss is exact: on each level by dynamic programming with distance
     transforms, whose time is linear in the number of places.
 
-    The truth is the label that is nearest to a `Pose`: the level on which an object of its size has
-    about `scale` cells, and the windows whose centres are nearest to the joints. A joint that is
-    further from all windows than `radius`, outside the image, counts as invisible. Truths in which
-    all parts are invisible stand for images without the object. Without poses all are.
+    The truth is the label that is nearest to a `JointPose`: the level on which an object of its
+    size has about `scale` cells, and the windows whose centres are nearest to the joints. A joint
+    that is further from all windows than `radius`, outside the image, counts as invisible. Truths
+    in which all parts are invisible stand for images without the object. Without poses all are.
 
     Images are learned from mirrored ones as well where X has mirrored pyramids and y the poses that
     are seen there, left and right parts swapped (`taut.vision.poses.mirrored_joints`).
@@ -128,7 +128,7 @@ class Parts(CompiledStructure):
     >>> from taut import Problem, solve
     >>> from taut.binding import bind
     >>> from taut.structures import Parts
-    >>> from taut.vision import Pose, pyramid_of
+    >>> from taut.vision import JointPose, pyramid_of
     >>> rng = np.random.default_rng(0)
     >>> structure = Parts([-1, 0], [[[0, 0]], [[2, 0]]], size=(1, 1), scale=2.0, radius=0.5)
     >>> X, y = [], []
@@ -137,7 +137,7 @@ class Parts(CompiledStructure):
     ...     cells[1, column, 0] = cells[1, column + 2, 1] = 1.0
     ...     X.append(pyramid_of([cells], [8], (40, 24)))
     ...     joints = np.array([[8 * column + 4, 12], [8 * column + 20, 12.0]])
-    ...     y.append(Pose(joints, np.ones(2, dtype=bool), np.zeros(2, dtype=int), 16.0))
+    ...     y.append(JointPose(joints, np.ones(2, dtype=bool), np.zeros(2, dtype=int), 16.0))
     >>> result = solve(Problem(structure, X, y, C=10.0), random_state=0)
     >>> result.certificate.status.name
     'CONVERGED'
@@ -198,7 +198,7 @@ class Parts(CompiledStructure):
         return own._replace(sample=_SAMPLES[self.sampling]) if own.sample is _DIVERSE else own
 
     def encode(self, X: Any, y: Any = None) -> Blocks:
-        """X is a list of `Pyramid`, y one of `Pose`."""
+        """X is a list of `Pyramid`, y one of `JointPose`."""
         features = PartFeatures(X, self.templates, self.tree.firsts[:-1], self.tail)
         poses = [self._hidden()] * len(X) if y is None else y
         if len(poses) != len(X):
@@ -225,13 +225,15 @@ class Parts(CompiledStructure):
         """Of each part in the loss."""
         return np.full(self.n_parts, 1.0 / self.n_parts)
 
-    def _hidden(self) -> Pose:
+    def _hidden(self) -> JointPose:
         """No part is seen."""
         n = self.n_parts
-        return Pose(np.zeros((n, 2)), np.zeros(n, dtype=bool), np.zeros(n, dtype=np.int64), 1.0)
+        return JointPose(
+            np.zeros((n, 2)), np.zeros(n, dtype=bool), np.zeros(n, dtype=np.int64), 1.0
+        )
 
     def _truth(
-        self, features: PartFeatures, i: int, given: Pose
+        self, features: PartFeatures, i: int, given: JointPose
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The label nearest to a pose, its places in the stored image, and their reach squared."""
         joints, visible, aspects, size = self._checked(i, given)
@@ -265,7 +267,7 @@ class Parts(CompiledStructure):
         reach[:] = (self.radius * cells[number]) ** 2
         return label, centres, reach
 
-    def _checked(self, i: int, given: Pose) -> Pose:
+    def _checked(self, i: int, given: JointPose) -> JointPose:
         joints, seen = as_joints(np.asarray(given.joints)[None], np.asarray(given.visible)[None])
         aspects, visible = np.asarray(given.aspects), seen[0]
         counts = np.diff(self.tree.firsts)
@@ -284,7 +286,7 @@ class Parts(CompiledStructure):
         size = float(given.size)
         if visible.any() and not (np.isfinite(size) and size > 0.0):
             raise InvalidData(f"the size of the object in image {i} is {size}: give pixels above 0")
-        return Pose(joints[0], visible, np.where(visible, aspects, 0).astype(np.int64), size)
+        return JointPose(joints[0], visible, np.where(visible, aspects, 0).astype(np.int64), size)
 
     def take(self, blocks, which):
         """Images with their truths."""
@@ -336,7 +338,7 @@ class Parts(CompiledStructure):
         """The numbers of windows of each image, -1 of invisible parts; see `poses`."""
         return np.split(labels, offsets[1:-1])
 
-    def poses(self, blocks: Blocks, labels: Sequence[np.ndarray]) -> list[Pose]:
+    def poses(self, blocks: Blocks, labels: Sequence[np.ndarray]) -> list[JointPose]:
         """Where labels of all blocks, as `decode` gives them, have their joints: window centres.
 
         In the image as it is shown, which is the mirrored one for mirrored pyramids.

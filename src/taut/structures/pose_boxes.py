@@ -16,10 +16,10 @@ from taut.spaces.labels import part
 from taut.spaces.pose_windows import pose_templates
 from taut.spaces.windows import WindowFeatures, WindowSpace, edges_of
 from taut.structures.base import Blocks, CompiledStructure
-from taut.vision.boxes import overlaps
+from taut.vision.boxes import mirrored_edges, overlap_of, overlaps
 
 
-class Pose(NamedTuple):
+class BoxPose(NamedTuple):
     """What is true of an image: where its object is, in pixels, and from where it is seen."""
 
     edges: np.ndarray  # (4,)
@@ -91,7 +91,7 @@ class PoseBoxes(CompiledStructure):
     >>> from taut import Problem, solve
     >>> from taut.kernels import VonMisesLabels
     >>> from taut.structures import PoseBoxes
-    >>> from taut.structures.pose_boxes import Pose
+    >>> from taut.structures.pose_boxes import BoxPose
     >>> from taut.vision import pyramid_of
     >>> rng = np.random.default_rng(0)
     >>> X, y = [], []
@@ -99,7 +99,7 @@ class PoseBoxes(CompiledStructure):
     ...     cells = rng.random((4, 6, 2))
     ...     cells[1:3, column : column + 2] += [1.0 + np.cos(turn), 1.0 + np.sin(turn)]
     ...     X.append(pyramid_of([cells], [8], (48, 32)))
-    ...     y.append(Pose(8.0 * np.array([column, 1, column + 2, 3]), turn))
+    ...     y.append(BoxPose(8.0 * np.array([column, 1, column + 2, 3]), turn))
     >>> structure = PoseBoxes(2, 2, VonMisesLabels(1.0, precision=1e-3), n_angles=8, border=0)
     >>> solve(Problem(structure, X, y, C=10.0), random_state=0).certificate.status.name
     'CONVERGED'
@@ -127,8 +127,8 @@ class PoseBoxes(CompiledStructure):
         self._map = kernel.finite_map(self.angles)
         self.templates = pose_templates(rows, columns, border, self._map.shape[1])
 
-    def encode(self, X: Any, y: Sequence[Pose] | None = None) -> Blocks:
-        """X is a list of `Pyramid`, y one of `Pose`."""
+    def encode(self, X: Any, y: Sequence[BoxPose] | None = None) -> Blocks:
+        """X is a list of `Pyramid`, y one of `BoxPose`."""
         features = WindowFeatures(X, self.templates)
         counts = features.window_counts // self._map.shape[1]
         n_angles, n = len(self.angles), len(X)
@@ -278,15 +278,11 @@ def _highest(values):
 def _suppress(data, i, label, values):
     """Leave out what is like a label: windows that overlap its own, at angles near to its own."""
     n, n_angles = data.counts[i], data.n_angles
-    left, top, right, bottom = edges_of(data.space, i, label[0])
-    area = (right - left) * (bottom - top)
+    own = edges_of(data.space, i, label[0])
     angle = label[1] if label[1] < n_angles else data.nearest[i]
     values[label[1] * n + label[0]] = -np.inf
     for p in range(n):
-        a, b, c, d = edges_of(data.space, i, p)
-        width, height = min(right, c) - max(left, a), min(bottom, d) - max(top, b)
-        common = max(width, 0.0) * max(height, 0.0)
-        if common > data.suppression * (area + (c - a) * (d - b) - common):
+        if overlap_of(own, edges_of(data.space, i, p)) > data.suppression:
             for k in range(n_angles + data.n_own):
                 other = k if k < n_angles else data.nearest[i]
                 apart = abs(other - angle)
@@ -294,6 +290,34 @@ def _suppress(data, i, label, values):
                     values[k * n + p] = -np.inf
 
 
-def poses_of(edges: np.ndarray, angles: np.ndarray) -> list[Pose]:
+def with_mirror_images(
+    edges: np.ndarray, angles: np.ndarray, widths: np.ndarray, mirror_sum: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Boxes and angles of images, each followed by those of its mirror image.
+
+    Parameters
+    ----------
+    edges : ndarray of shape (n, 4)
+    angles : ndarray of shape (n,)
+    widths : ndarray of shape (n,)
+        Of the images.
+    mirror_sum : float
+        What an angle and that in the mirror image add up to.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taut.structures.pose_boxes import with_mirror_images
+    >>> edges, angles = np.array([[0.0, 5.0, 10.0, 20.0]]), np.array([0.5])
+    >>> with_mirror_images(edges, angles, np.array([100.0]), np.pi)
+    (array([[  0.,   5.,  10.,  20.],
+           [ 90.,   5., 100.,  20.]]), array([0.5       , 2.64159265]))
+    """
+    both = np.stack([edges, mirrored_edges(edges, widths)], axis=1)
+    turned = np.stack([angles, (mirror_sum - angles) % (2.0 * np.pi)], axis=1)
+    return both.reshape(-1, 4), turned.ravel()
+
+
+def poses_of(edges: np.ndarray, angles: np.ndarray) -> list[BoxPose]:
     """A pose of each box and angle."""
-    return [Pose(own, float(angle)) for own, angle in zip(edges, angles, strict=True)]
+    return [BoxPose(own, float(angle)) for own, angle in zip(edges, angles, strict=True)]

@@ -16,7 +16,7 @@ from taut.kernels.products import Linear
 from taut.spaces.pose_windows import pose_templates, stacked
 from taut.spaces.windows import WindowFeatures
 from taut.structures.joint_kernel import JointKernel
-from taut.structures.pose_boxes import Pose, check_suppression, misplaced
+from taut.structures.pose_boxes import BoxPose, check_suppression, misplaced
 from taut.vision.boxes import overlaps
 from taut.vision.pyramid import Pyramid
 
@@ -66,7 +66,7 @@ class PoseSearch(JointKernel):
     >>> from taut.kernels import VonMisesLabels
     >>> from taut.solvers import WorkingSet
     >>> from taut.structures import PoseSearch
-    >>> from taut.structures.pose_boxes import Pose
+    >>> from taut.structures.pose_boxes import BoxPose
     >>> from taut.vision import pyramid_of
     >>> rng = np.random.default_rng(0)
     >>> images, poses = [], []
@@ -74,7 +74,7 @@ class PoseSearch(JointKernel):
     ...     cells = rng.random((4, 6, 2))
     ...     cells[1:3, column : column + 2] += [1.0 + np.cos(turn), 1.0 + np.sin(turn)]
     ...     images.append(pyramid_of([cells], [8], (48, 32)))
-    ...     poses.append(Pose(8.0 * np.array([column, 1, column + 2, 3]), turn))
+    ...     poses.append(BoxPose(8.0 * np.array([column, 1, column + 2, 3]), turn))
     >>> structure = PoseSearch(2, 2, VonMisesLabels(1.0), n_angles=8, border=0)
     >>> X, y = structure.posed(images, poses)
     >>> result = solve(Problem(structure, X, y, C=10.0), WorkingSet(), random_state=0)
@@ -101,6 +101,7 @@ class PoseSearch(JointKernel):
         self._turned = turns(self.angles[:, None], self.angles) / (2.0 * np.pi)
         self._templates = pose_templates(rows, columns, border, n_angles)
         self._one = pose_templates(rows, columns, border, 1)
+        self._length = 0  # of Phi, known from images
         product = PairProduct(
             Linear(), ClassSimilarity(self._values), self._phi, lambda label: label[0],
             lambda label: label[1],
@@ -108,14 +109,15 @@ class PoseSearch(JointKernel):
         super().__init__(product, argmax=self._search, memory=memory, sample=self._spread)
 
     def posed(
-        self, pyramids: Sequence[Pyramid], poses: Sequence[Pose]
+        self, pyramids: Sequence[Pyramid], poses: Sequence[BoxPose]
     ) -> tuple[list[PosedImage], list[Place]]:
         """Examples and labels of images and what is true of them."""
         angles = as_angles([pose.angle for pose in poses], "PoseSearch")
         numbers = nearest_angles(angles, len(self.angles))
         X, y = [], []
         for i, (pyramid, pose) in enumerate(zip(pyramids, poses, strict=True)):
-            edges = WindowFeatures([pyramid], self._one).edges(0)
+            features = WindowFeatures([pyramid], self._one)
+            self._length, edges = features.n_features, features.edges(0)
             losses, best = misplaced(edges, np.asarray(pose.edges), f"image {i}")
             X.append(PosedImage(pyramid, losses))
             y.append((best, int(numbers[i])))
@@ -137,8 +139,9 @@ class PoseSearch(JointKernel):
     def templates(self, w: Any) -> np.ndarray:
         """The sum of coefficients times features for each angle, which w is made of."""
         aspects, sums = w.feature_sums()
-        found = np.zeros((len(self.angles), sums.shape[1]))
-        found[aspects] = sums
+        found = np.zeros((len(self.angles), self._length))
+        if len(aspects):  # without any pair w is 0
+            found[aspects] = sums
         return found
 
     def _search(self, x: PosedImage, w: Any, truth: Place | None) -> Place:

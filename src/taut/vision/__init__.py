@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from taut.vision.annotations import Annotated, as_boxes, read_boxes
-from taut.vision.boxes import Boxes, Detections, Poses, overlaps
+from taut.vision.boxes import Boxes, Detections, FoundPoses, overlaps
 from taut.vision.descriptors import DenseDescriptors
 from taut.vision.extraction import extract
 from taut.vision.hog import HogPyramid
@@ -20,7 +20,7 @@ from taut.vision.pictures import (
     plot_precision_recall,
     plot_template,
 )
-from taut.vision.poses import Aspects, Pose, aspects_of, mirrored_joints, sizes_of, tree_of
+from taut.vision.poses import Aspects, JointPose, aspects_of, mirrored_joints, sizes_of, tree_of
 from taut.vision.pyramid import Pyramid, pyramid_of
 from taut.vision.templates import Templates
 from taut.vision.words import VisualWords, WordMap, histogram, histograms
@@ -32,10 +32,10 @@ __all__ = [
     "DenseDescriptors",
     "Detections",
     "FoundJoints",
+    "FoundPoses",
     "HogPyramid",
+    "JointPose",
     "MapShards",
-    "Pose",
-    "Poses",
     "Pyramid",
     "Skeleton",
     "Templates",

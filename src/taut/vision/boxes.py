@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from taut.compiled.jit import helper
 from taut.errors import InvalidData
 
 
@@ -34,7 +35,7 @@ class Detections(NamedTuple):
     scores: np.ndarray  # (n,), float64
 
 
-class Poses(NamedTuple):
+class FoundPoses(NamedTuple):
     """The one object that was found in each of some images, and from where it is seen."""
 
     edges: np.ndarray  # (n, 4), float64
@@ -42,17 +43,16 @@ class Poses(NamedTuple):
     scores: np.ndarray  # (n,), float64
 
 
-def mirrored_edges(edges: np.ndarray, width: float) -> np.ndarray:
-    """Boxes where left is right."""
+def mirrored_edges(edges: np.ndarray, width: float | np.ndarray) -> np.ndarray:
+    """Boxes where left is right, of an image of some width, or of images of these."""
     left, top, right, bottom = edges.T
     return np.stack([width - right, top, width - left, bottom], axis=1)
 
 
 def areas(edges: np.ndarray) -> np.ndarray:
     """The area of each box, 0 where an edge lies beyond its opposite."""
-    return np.clip(edges[:, 2] - edges[:, 0], 0.0, None) * np.clip(
-        edges[:, 3] - edges[:, 1], 0.0, None
-    )
+    sides = np.clip(edges[..., 2:] - edges[..., :2], 0.0, None)
+    return sides[..., 0] * sides[..., 1]
 
 
 def within(edges: np.ndarray, size: Sequence[float], where: str) -> np.ndarray:
@@ -78,9 +78,34 @@ def within(edges: np.ndarray, size: Sequence[float], where: str) -> np.ndarray:
 
 def overlaps(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Intersection over union of each box of a with each of b, shape (len(a), len(b))."""
+    return paired_overlaps(a[:, None], b[None])
+
+
+def paired_overlaps(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Intersection over union of each box of a with its own of b, as numpy broadcasts them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taut.vision.boxes import paired_overlaps
+    >>> boxes = np.array([[0.0, 0.0, 10.0, 10.0], [0.0, 0.0, 10.0, 5.0]])
+    >>> paired_overlaps(boxes, boxes[:1])
+    array([1. , 0.5])
+    """
     common = _common(a, b)
-    union = areas(a)[:, None] + areas(b)[None, :] - common
+    union = areas(a) + areas(b) - common
     return np.divide(common, union, out=np.zeros_like(common), where=union > 0.0)
+
+
+@helper
+def overlap_of(a, b):
+    """Intersection over union of two boxes inside compiled functions; 0 where one is empty."""
+    width, height = min(a[2], b[2]) - max(a[0], b[0]), min(a[3], b[3]) - max(a[1], b[1])
+    if width <= 0 or height <= 0:
+        return 0.0
+    common = width * height
+    both = (a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1])
+    return common / (both - common)
 
 
 def shares_inside(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -94,12 +119,11 @@ def shares_inside(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     >>> shares_inside(np.array([[10.0, 10.0, 20.0, 30.0]]), crowd)
     array([[0.5]])
     """
-    common, own = _common(a, b), areas(a)[:, None]
+    common, own = _common(a[:, None], b[None]), areas(a)[:, None]
     return np.divide(common, own, out=np.zeros_like(common), where=own > 0.0)
 
 
 def _common(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The area that each box of a has in common with each of b."""
-    width = np.minimum(a[:, None, 2], b[None, :, 2]) - np.maximum(a[:, None, 0], b[None, :, 0])
-    height = np.minimum(a[:, None, 3], b[None, :, 3]) - np.maximum(a[:, None, 1], b[None, :, 1])
-    return np.clip(width, 0.0, None) * np.clip(height, 0.0, None)
+    """The area that each box of a has in common with its own of b."""
+    low, high = np.maximum(a[..., :2], b[..., :2]), np.minimum(a[..., 2:], b[..., 2:])
+    return areas(np.concatenate([low, high], axis=-1))

@@ -8,7 +8,7 @@ import numpy as np
 
 from taut.errors import InvalidData
 from taut.vision.joints import Skeleton, joint_boxes
-from taut.vision.poses import Pose, aspects_of, mirrored_joints, sizes_of, tree_of
+from taut.vision.poses import JointPose, aspects_of, mirrored_joints, sizes_of, tree_of
 from taut.vision.templates import scales_of_sizes
 
 
@@ -70,7 +70,7 @@ def part_frame(
     cell: int,
     step: float,
     mirror: bool,
-) -> tuple[PartFrame, list[Pose]]:
+) -> tuple[PartFrame, list[JointPose]]:
     """The frame that objects ask for, and the poses of images, each followed by its mirror image.
 
     Parameters
@@ -116,7 +116,9 @@ def part_frame(
         _layout(joints / sizes[:, None, None], visible, parents),
         scales_of_sizes(sizes[there], cells * cell, step),
     )
-    poses = [Pose(*own) for own in zip(joints, visible, found.numbers, sizes.tolist(), strict=True)]
+    poses = [
+        JointPose(*own) for own in zip(joints, visible, found.numbers, sizes.tolist(), strict=True)
+    ]
     return frame, poses
 
 
@@ -141,7 +143,7 @@ def _layout(scaled: np.ndarray, visible: np.ndarray, parents: np.ndarray) -> np.
     return layout
 
 
-def complete_joints(pose: Pose, frame: PartFrame) -> np.ndarray:
+def complete_joints(pose: JointPose, frame: PartFrame) -> np.ndarray:
     """The joints of a pose, those that are not visible where one would expect them.
 
     That is as far from the nearest visible joint along the tree as in the mean of the training

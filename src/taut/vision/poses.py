@@ -21,7 +21,7 @@ _LEAST = 0.01  # variance of the logarithm of a distance: below, none counts for
 _TINY = 1e-12  # what is added to costs: a sparse matrix takes 0 for no edge
 
 
-class Pose(NamedTuple):
+class JointPose(NamedTuple):
     """Where the parts of the object in an image are."""
 
     joints: np.ndarray  # (n_parts, 2), float64: x and y in pixels; of those that are not seen any
