@@ -9,14 +9,17 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from taut.data.arrays import Matrix
+from taut.data.sequences import unstacked
 from taut.data.source import Source
 from taut.duals.support import DualSupport, LabelsInUse
 from taut.errors import InvalidData
 from taut.estimators.base import StructuralEstimator
 from taut.estimators.forms import KERNEL
+from taut.estimators.tables import spread
 from taut.explanations.classes import TrainedClasses
 from taut.explanations.rows import KernelledRows, LinearRows, Rows
 from taut.explanations.sequences import TrainedSequences
+from taut.readers.tables import Table
 from taut.spaces.regularizer import Prior
 
 _SAME = 1e-6  # relative difference of objectives of the same model and data
@@ -117,10 +120,13 @@ class Explained(StructuralEstimator):
         return trained
 
 
-def both(training: Any) -> tuple[Any, Any]:
+def both(model: Any, training: Any) -> tuple[Any, Any]:
     """X and y of training data."""
+    if isinstance(training, Table):
+        rows, brought = spread(model, training, ["y", "lengths"])
+        return unstacked(rows, brought.get("lengths")), brought["y"]
     if not isinstance(training, tuple | list) or len(training) != 2:
-        raise InvalidData("training must be a pair (X, y): give what fit was given")
+        raise InvalidData("training must be a pair (X, y), or a table: give what fit was given")
     return training[0], training[1]
 
 

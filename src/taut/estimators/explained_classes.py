@@ -15,11 +15,13 @@ from taut.duals.support import LabelsInUse
 from taut.errors import InvalidData
 from taut.estimators.explained import Explained, both, refuse_others
 from taut.estimators.forms import KERNEL
+from taut.estimators.tables import takes_tables
 from taut.explanations import Explanation, LeaveOneOut, Suspects, leave_one_out, suspects
 from taut.explanations.classes import TrainedClasses, class_statistics
 from taut.explanations.difference import Difference, by_examples, by_support_rows
 from taut.explanations.report import ExampleTable
 from taut.explanations.sequences import TailStatistics
+from taut.readers.tables import Table
 
 _NO_TAIL = TailStatistics(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
 
@@ -32,7 +34,7 @@ class ExplainedClasses(Explained):
     _by_class: Any
     _blocks: Any
 
-    def explain(self, x: Any, training: tuple[Any, Any] | None = None) -> Explanation:
+    def explain(self, x: Any, training: tuple[Any, Any] | Table | None = None) -> Explanation:
         """Why a row has its class, and not the second best one.
 
         Parameters
@@ -91,7 +93,7 @@ class ExplainedClasses(Explained):
         return len(self.intercept_)
 
     def _example_table(
-        self, difference: Difference, training: tuple[Any, Any] | None
+        self, difference: Difference, training: tuple[Any, Any] | Table | None
     ) -> tuple[ExampleTable | None, float]:
         """What training examples add, and what the prior does."""
         if self._form is KERNEL:
@@ -99,7 +101,7 @@ class ExplainedClasses(Explained):
             return by_support_rows(difference, expansion, self._bias**2), 0.0
         if training is None:
             return None, 0.0
-        X, y = both(training)
+        X, y = both(self, training)
         matrix = self._matrix(X)
         in_use = self._in_use("explain(x, training=...)", matrix.shape[0])
         truth = number_labels(as_labels(y, matrix.shape[0]), self.classes_)
@@ -146,7 +148,8 @@ class ExplainedClasses(Explained):
             self.certificate_.rounding,
         )  # fmt: skip
 
-    def suspects(self, X: Any, y: Any, **fit_params: Any) -> Suspects:
+    @takes_tables
+    def suspects(self, X: Any, y: Any = None, **fit_params: Any) -> Suspects:
         """Training rows whose labels are most likely wrong, the most suspect first.
 
         A row that is labelled wrongly pulls the model its way, and so looks better than it is. What
@@ -173,7 +176,8 @@ class ExplainedClasses(Explained):
         trained = self._checked("suspects", X, y, dict(fit_params))
         return suspects.of_classes(trained, self.influence_, self.classes_)
 
-    def leave_one_out_error(self, X: Any, y: Any, **fit_params: Any) -> LeaveOneOut:
+    @takes_tables
+    def leave_one_out_error(self, X: Any, y: Any = None, **fit_params: Any) -> LeaveOneOut:
         """How often the model would err on a row that it is trained without; no training again.
 
         The bound holds for the optimum of the problem without each row, with the same C_i and the

@@ -14,6 +14,7 @@ from taut.data.targets import number_labels
 from taut.data.weights import check_sample_weight
 from taut.estimators.explained import Explained, both, refuse_others
 from taut.estimators.forms import KERNEL
+from taut.estimators.tables import takes_tables
 from taut.explanations import Explanation, LeaveOneOut, Suspects, leave_one_out, suspects
 from taut.explanations.difference import Difference, by_examples, by_support_rows
 from taut.explanations.report import ExampleTable, PositionTable, TransitionTable
@@ -23,6 +24,7 @@ from taut.explanations.sequences import (
     position_statistics,
     tail_statistics,
 )
+from taut.readers.tables import Table
 
 
 class ExplainedSequences(Explained):
@@ -34,7 +36,7 @@ class ExplainedSequences(Explained):
     _tail: Any
     loss: str
 
-    def explain(self, x: Any, training: tuple[Any, Any] | None = None) -> Explanation:
+    def explain(self, x: Any, training: tuple[Any, Any] | Table | None = None) -> Explanation:
         """Why a sequence has its labels, and not the second best ones.
 
         Parameters
@@ -63,10 +65,11 @@ class ExplainedSequences(Explained):
         (True, 3)
         """
         check_is_fitted(self)
-        data, w = self._bound(x)
+        sequences = [x] if hasattr(self, "features_") else x
+        data, w = self._bound(sequences)
         codes, _scores = data.m_best(w.astype(data.dtype, copy=False), 2, 1)
         answer, runner_up = codes.astype(np.int64)
-        matrix, _ = as_sequences(self._extracted(x), None)
+        matrix, _ = as_sequences(self._extracted(sequences), None)
         matrix = matrix.astype(np.float64, copy=False)
         potentials = self._potentials(matrix, self._joint_tail())
         best = potentials.best(answer)
@@ -134,7 +137,7 @@ class ExplainedSequences(Explained):
         return found
 
     def _example_table(
-        self, difference: Difference, training: tuple[Any, Any] | None
+        self, difference: Difference, training: tuple[Any, Any] | Table | None
     ) -> tuple[ExampleTable | None, float]:
         """What training examples add; and what the prior, or with a kernel the tail, does."""
         if self._form is KERNEL:
@@ -142,7 +145,7 @@ class ExplainedSequences(Explained):
             return table, float(difference.tail @ self._tail())
         if training is None:
             return None, 0.0
-        X, y = both(training)
+        X, y = both(self, training)
         matrix, offsets = as_sequences(self._extracted(X), None)
         self._check_columns(X, matrix)
         in_use = self._in_use("explain(x, training=...)", len(offsets) - 1)
@@ -178,7 +181,8 @@ class ExplainedSequences(Explained):
             bool(self.boundary), in_use, self.certificate_.penalty, self.certificate_.rounding,
         )  # fmt: skip
 
-    def suspects(self, X: Any, y: Any, **fit_params: Any) -> Suspects:
+    @takes_tables
+    def suspects(self, X: Any, y: Any = None, **fit_params: Any) -> Suspects:
         """Training sequences and positions whose labels are most likely wrong.
 
         In the order of their margins: by how much the best labels with the given one at a position
@@ -208,7 +212,8 @@ class ExplainedSequences(Explained):
         trained = self._checked("suspects", X, y, dict(fit_params))
         return suspects.of_sequences(trained, self.influence_, self.classes_)
 
-    def leave_one_out_error(self, X: Any, y: Any, **fit_params: Any) -> LeaveOneOut:
+    @takes_tables
+    def leave_one_out_error(self, X: Any, y: Any = None, **fit_params: Any) -> LeaveOneOut:
         """How often the model would err on a sequence that it is trained without.
 
         A sequence counts as an error if any of its labels is wrong. The bound holds for the optimum
