@@ -82,7 +82,7 @@ def encode(
         return {"reading": readings.to_dict(value)}
     if isinstance(value, DualSupport):
         parts = {part: f"{name}.{part}" for part in value.arrays()}
-        tensors.update({parts[part]: array for part, array in value.arrays().items()})
+        tensors.update({parts[part]: _narrowed(array) for part, array in value.arrays().items()})
         return {"support": parts, "blocks": value.n_blocks}
     if isinstance(value, Certificate):
         return {"certificate": value.to_dict()}
@@ -108,6 +108,20 @@ def encode(
     if isinstance(value, np.random.RandomState):
         return {"value": None}  # its state belongs to the run, not to the model
     return {"value": files.encode_nested(value)}
+
+
+def _narrowed(array: np.ndarray) -> np.ndarray:
+    """Whole numbers from 0 on in as few bytes as the largest one needs."""
+    if array.dtype.kind != "i" or len(array) == 0:
+        return array
+    return array.astype(np.min_scalar_type(int(array.max())))
+
+
+def _widened(part: str, array: np.ndarray) -> np.ndarray:
+    """The inverse of `_narrowed` for a part of dual variables."""
+    if array.dtype.kind not in "iu":
+        return array
+    return array.astype(np.int32 if part == "labels" else np.int64)
 
 
 def _is_numeric_list(value: Any) -> bool:
@@ -175,7 +189,8 @@ _DECODERS: dict[str, Callable[[dict[str, Any], dict[str, np.ndarray]], Any]] = {
     "extractor": _extractor,
     "reading": lambda item, _: readings.from_dict(item["reading"]),
     "support": lambda item, tensors: DualSupport.of_arrays(
-        item["blocks"], {part: tensors[tensor] for part, tensor in item["support"].items()}
+        item["blocks"],
+        {part: _widened(part, tensors[tensor]) for part, tensor in item["support"].items()},
     ),
     "certificate": lambda item, _: Certificate.from_dict(item["certificate"]),
     "history": lambda item, _: History.from_dict(item["history"]),
