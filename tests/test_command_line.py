@@ -208,6 +208,7 @@ def test_paths_are_bounded_and_leave_a_model(folder, tmp_path, capsys):
     assert code == Exit.DONE
     found = json.loads(out)
     assert max(found["points"]["gap"]) <= found["gap"] <= 0.05
+    assert np.less(found["points"]["lower_bound"], found["points"]["objective"]).all()
     assert pytest.approx(0.1) == taut.load(tmp_path / "m.taut").C
 
 

@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> Exit:
     else:
         walked = path(model, data, None, *limits, **shown)
         Cs = np.geomspace(*limits, options.points)
-        lower, upper = walked.bounds_at(Cs)
+        upper, lower = walked.bounds_at(Cs)
         columns = {"C": Cs, "lower_bound": lower, "objective": upper, "gap": walked.gap_at(Cs)}
         facts = {"gap": walked.gap, "solves": len(walked.points)}
         chosen = walked.at(options.highest)
