@@ -4,6 +4,7 @@ import importlib
 import io
 import sys
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -311,6 +312,14 @@ def test_columns_in_another_order_are_refused(written):
             with pytest.raises(InvalidData, match=r"has 'b' for a column where .* with 'a': read"):
                 call(data)
     assert model.score(taut.read(test, like=model)) == 1.0
+    path = train.with_name("model.taut")
+    model.save(path)
+    assert taut.load(path).reading_ == model.reading_
+    short = taut.load(path)
+    short.reading_ = replace(model.reading_, found=model.reading_.found[1:])
+    short.save(path)
+    with pytest.raises(InvalidFile, match="reading_ has shape"):
+        taut.load(path)
     # A fit begins anew, and arrays have no names.
     assert model_of(taut.BinarySVM).fit(taut.read(train, target="y")).predict([[1, 0]]) == 1
     assert taut.certify(model, taut.open_file(train, like=model), tol=0.05).relative_gap <= 0.05
