@@ -402,9 +402,8 @@ def test_other_data_are_refused(fits, call):
 def test_dual_variables_beyond_c_prove_nothing(fits):
     model, X, y = fits["binary"]
     # Far apart, no row has a hinge, and the objective is the same with any C.
-    apart = BinarySVM(C=100.0, tol=1e-4, random_state=0).fit(
-        [[-1.0], [-1.1], [1.0], [1.1]], [0, 0, 1, 1]
-    )
+    rows = [[-1.0], [-1.1], [1.0], [1.1]], [0, 0, 1, 1]
+    apart = BinarySVM(C=100.0, tol=1e-4, random_state=0).fit(*rows)
     apart.set_params(C=1e-3)
     with pytest.raises(InvalidData, match=r"more than its weight C_i = 0\.001: give the weights"):
         apart.leave_one_out_error(*rows)
