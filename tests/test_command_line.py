@@ -100,6 +100,25 @@ def test_certify_believes_the_data_and_not_the_file(folder, tmp_path, capsys):
     assert "weights were changed" in out
 
 
+def test_folds_have_the_weights_of_the_file(folder, tmp_path, capsys):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(30, 2))
+    y = (X[:, 0] + rng.normal(size=30) > 0).astype(int)
+    lines = [f"{t} cost:{1 + 9 * t} 1:{a} 2:{b}" for (a, b), t in zip(X, y, strict=True)]
+    (tmp_path / "w.svm").write_text("\n".join(lines))
+    limits = ("--from", "0.1", "--to", "1", "--gap", "0.2", "--cv", "2", "--points", "2")
+    code, _, err = run(
+        capsys, "path", tmp_path / "w.svm", tmp_path / "m.taut", *limits, "--task", "binary", "-q"
+    )
+    assert code == 0, err
+    model, table = taut.load(tmp_path / "m.taut"), taut.read(tmp_path / "w.svm")
+    assert taut.certify(model, table).relative_gap < 0.01
+    code, _, err = run(
+        capsys, "path", tmp_path / "w.svm", *limits, "--memory", "10MB", "--task", "binary", "-q"
+    )
+    assert (code, "--cv needs data in memory" in err) == (1, True)
+
+
 def test_a_damaged_model_is_refused(folder, tmp_path, capsys):
     content = bytearray((folder / "model.taut").read_bytes())
     content[-1] ^= 1

@@ -1,6 +1,8 @@
 """Explanations add up, suspects are found, and leave-one-out bounds are never below the truth."""
 
+import copy
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -395,6 +397,36 @@ def test_other_data_are_refused(fits, call):
         call(*fits["precision"])
     with pytest.raises(InvalidData, match="in memory"):
         call(model, Stream([(X, y)]), None)
+
+
+def test_dual_variables_beyond_c_prove_nothing(fits):
+    model, X, y = fits["binary"]
+    # Far apart, no row has a hinge, and the objective is the same with any C.
+    rows = [[-1.0], [-1.1], [1.0], [1.1]], [0, 0, 1, 1]
+    apart = BinarySVM(C=100.0, tol=1e-4, random_state=0).fit(*rows)
+    apart.set_params(C=1e-3)
+    with pytest.raises(InvalidData, match=r"more than its weight C_i = 0\.001: give the weights"):
+        apart.leave_one_out_error(*rows)
+    in_use = model.dual_support_.in_use
+    changed = replace(model.dual_support_, in_use=in_use._replace(labels=in_use.labels + 2))
+    with pytest.raises(InvalidData, match="dual variables of 4 classes, and 2"):
+        copied(model, dual_support_=changed).suspects(X, y)
+
+
+def test_rounded_weights_prove_nothing_by_leaving_out(tmp_path, fits):
+    for name in ("binary", "chain"):
+        model, X, y = fits[name]
+        model.save(tmp_path / "model.taut", dtype="float32")
+        rounded = taut.load(tmp_path / "model.taut")
+        with pytest.raises(InvalidData, match="weights that the fit ended with, and these were"):
+            rounded.leave_one_out_error(X, y)
+        assert len(rounded.suspects(X, y)) == len(X)
+
+
+def copied(model, **attributes):
+    other = copy.copy(model)
+    vars(other).update(attributes)
+    return other
 
 
 def test_other_arguments_are_refused(fits):

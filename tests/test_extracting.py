@@ -11,6 +11,7 @@ import taut
 from taut import BinarySVM, ChainSVM, MulticlassSVM
 from taut.errors import InvalidData, InvalidFile, InvalidType
 from taut.features import RowFeatures, SequenceFeatures, TextFeatures
+from taut.features.columns import Vocabulary
 
 X = [["the", "cat", "sleeps"], ["a", "dog", "barks"], ["the", "dog", "sleeps"], ["a", "cat"]] * 3
 Y = [["D", "N", "V"], ["D", "N", "V"], ["D", "N", "V"], ["D", "N"]] * 3
@@ -147,6 +148,19 @@ def test_tables_of_text_train_and_score(tmp_path):
 
 def test_certify_sees_through_the_extractor(sorter):
     assert taut.certify(sorter, TEXTS, KINDS).gap <= 2 * sorter.certificate_.gap + 1e-9
+
+
+def test_certify_refuses_an_extractor_with_other_columns(tmp_path, sorter, tagger):
+    sorter.save(tmp_path / "sorter.taut")
+    tagger.save(tmp_path / "tagger.taut")
+    found = taut.certify(taut.load(tmp_path / "tagger.taut"), X, Y)
+    assert found.gap <= 2 * tagger.certificate_.gap + 1e-9
+    changed = taut.load(tmp_path / "sorter.taut")
+    names = changed.features_.columns_.names()
+    changed.features_.columns_ = Vocabulary.of(names[::-1])
+    assert changed.predict(TEXTS).tolist() != KINDS
+    with pytest.raises(InvalidData, match="features_ of the model is not what fit leaves"):
+        taut.certify(changed, TEXTS, KINDS)
 
 
 def test_what_is_no_extractor_is_refused(tmp_path):

@@ -4,6 +4,7 @@ import importlib
 import io
 import sys
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -301,6 +302,39 @@ def test_models_of_others_are_certified_on_files(files):
         )
 
 
+def test_columns_in_another_order_are_refused(written):
+    text = "a,b,y\n1,0,1\n0,1,0\n2,0,1\n"
+    train = written(text, "train.csv")
+    test = written("b,a,y\n0,1,1\n", "test.csv")
+    model = model_of(taut.BinarySVM).fit(taut.read(train, target="y"))
+    for data in (taut.read(test, target="y"), taut.open_file(test, target="y")):
+        for call in (model.predict, model.score, lambda data: taut.certify(model, data)):
+            with pytest.raises(InvalidData, match=r"has 'b' for a column where .* with 'a': read"):
+                call(data)
+    assert model.score(taut.read(test, like=model)) == 1.0
+    path = train.with_name("model.taut")
+    model.save(path)
+    assert taut.load(path).reading_ == model.reading_
+    short = taut.load(path)
+    short.reading_ = replace(model.reading_, found=model.reading_.found[1:])
+    short.save(path)
+    with pytest.raises(InvalidFile, match="reading_ has shape"):
+        taut.load(path)
+    # A fit begins anew, and arrays have no names.
+    assert model_of(taut.BinarySVM).fit(taut.read(train, target="y")).predict([[1, 0]]) == 1
+    assert taut.certify(model, taut.open_file(train, like=model), tol=0.05).relative_gap <= 0.05
+
+
+def test_weights_of_files_count_in_suspects(written):
+    lines = [f"{k % 2} cost:{1 + k % 3} 1:{k % 2 + 0.1 * k} 2:{k % 5}" for k in range(20)]
+    table = taut.read(written("\n".join(lines), "file.svm"))
+    model = model_of(taut.BinarySVM).fit(table)
+    wanted = model.suspects(table.X, table.y, sample_weight=table.sample_weight)
+    assert (model.suspects(table).margin == wanted.margin).all()
+    with pytest.raises(InvalidData, match="sample_weight is given beside"):
+        model.suspects(table, sample_weight=table.sample_weight)
+
+
 def test_queries_and_sequences_of_files(files):
     folder, X, y = files
     table, source = taut.read(folder / "q.svm"), taut.open_file(folder / "q.svm", chunk_size=500)
@@ -318,6 +352,14 @@ def test_queries_and_sequences_of_files(files):
         chain.coef_ == model_of(taut.ChainSVM).fit(sp.csr_array(X), y, lengths=[5] * 8).coef_
     ).all()
     assert chain.score(tokens) == chain.score(taut.open_file(folder / "q.svm", "svm_hmm"))
+    stacked = (sp.csr_array(X), y)
+    assert (chain.suspects(tokens).margin == chain.suspects(*stacked, lengths=[5] * 8).margin).all()
+    first = sp.csr_array(X[:5])
+    why = chain.explain(first, training=tokens)
+    listed = [X[k : k + 5] for k in range(0, 40, 5)], y.reshape(8, 5).tolist()
+    assert np.allclose(
+        why.examples.contribution, chain.explain(first, training=listed).examples.contribution
+    )
     with pytest.raises(InvalidData, match="read it with format='svm_hmm'"):
         chain.fit(table)
     with pytest.raises(InvalidData, match="holds rows, and ChainSVM takes sequences"):

@@ -21,7 +21,7 @@ from taut.data.targets import as_real_targets
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
 from taut.estimators.base import Estimator
-from taut.estimators.tables import refuse_beside, spread
+from taut.estimators.tables import refuse_beside, refuse_other_columns, spread
 from taut.kernels import Function, Kernel, as_kernel, check_definite
 from taut.readers.tables import Table, table_of
 
@@ -39,7 +39,9 @@ class Reading(NamedTuple):
 def of_files(model: Any, X: Any, given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     """X and what is given beside it, from a table too; of a source, where models need memory."""
     own = isinstance(model, Estimator)
-    if isinstance(X, Source) and not own:
+    if isinstance(X, Source) and own:
+        refuse_other_columns(model, getattr(X, "feature_names", None), "the source")
+    elif isinstance(X, Source):
         X = table_of(X)
     if not isinstance(X, Table):
         return X, given

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -29,84 +29,123 @@ _WIDEST = 2**20  # bytes of a label
 _CSR = ("data", "indices", "indptr")
 
 
-def encode(
-    name: str, value: Any, tensors: dict[str, np.ndarray], packing: Packing = WHOLE
-) -> dict[str, Any]:
+Tensors = dict[str, np.ndarray]
+Item = dict[str, Any]
+Decoder = Callable[[Item, Tensors], Any]
+
+
+def encode(name: str, value: Any, tensors: Tensors, packing: Packing = WHOLE) -> Item:
     """A parameter or fitted attribute as JSON; arrays of numbers go into `tensors`."""
-    if isinstance(value, Expansion):
-        raise InvalidType(
-            f"{name} is of pairs of an example and a label, which may be any objects, and cannot "
-            "be stored: pickle the model, or give explicit=True where the kernel has finitely many "
-            "features"
-        )
     if _is_numeric_list(value) or (hasattr(value, "__array__") and not np.isscalar(value)):
         value = np.asarray(value)
-    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+    kind = next(kind for kind in _KINDS if isinstance(value, kind.type))
+    return kind.encode(name, value, tensors, packing)
+
+
+def decode(item: Item, tensors: Tensors) -> Any:
+    """The inverse of `encode`."""
+    for key, decoder in _DECODERS.items():
+        if key in item:
+            return decoder(item, tensors)
+    raise InvalidFile(f"unknown item {sorted(item)}")
+
+
+class Kind(NamedTuple):
+    """How values of a type are stored.
+
+    Attributes
+    ----------
+    type : type or tuple of types
+    encode : function of a name, a value, tensors and a packing
+    decoders : dict
+        Functions of an item and tensors; each is for the items that have its key.
+    """
+
+    type: Any
+    encode: Callable[[str, Any, Tensors, Packing], Item]
+    decoders: dict[str, Decoder]
+
+
+def _by_dict(
+    key: str, type: Any, to_dict: Callable[[Any], Any], from_dict: Callable[[Any], Any]
+) -> Kind:
+    """The kind of values that are JSON values in another form."""
+    return Kind(
+        type,
+        lambda name, value, tensors, packing: {key: to_dict(value)},
+        {key: lambda item, tensors: from_dict(item[key])},
+    )
+
+
+def _encode_array(name: str, value: np.ndarray, tensors: Tensors, packing: Packing) -> Item:
+    if value.dtype.kind in "biuf":
         return packing.item(name, value, tensors)
-    if isinstance(value, np.ndarray):
-        labels = [files.encode_label(label) for label in value.tolist()]
-        return {"labels": labels, "dtype": value.dtype.str}
-    if isinstance(value, Extractor):
-        settings, arrays = extractors.to_dict(value)
-        places = {part: f"{name}.{part}" for part in arrays}
-        tensors.update({tensor: arrays[part] for part, tensor in places.items()})
-        return {"extractor": settings, "arrays": places}
-    if isinstance(value, Kernel):
-        return {"kernel": kernels.to_dict(value)}
-    if isinstance(value, os.PathLike):
-        return {"value": os.fspath(value)}
+    labels = [files.encode_label(label) for label in value.tolist()]
+    return {"labels": labels, "dtype": value.dtype.str}
+
+
+def _encode_csr(name: str, value: Any, tensors: Tensors, packing: Packing) -> Item:
+    parts = {part: f"{name}.{part}" for part in _CSR}
+    tensors.update({tensor: getattr(value, part) for part, tensor in parts.items()})
+    item = {"csr": parts, "shape": list(map(int, value.shape))}
+    numbers = packing.item(parts["data"], value.data, tensors)
+    return item | {key: kind for key, kind in numbers.items() if key == "dtype"}
+
+
+def _encode_extractor(name: str, value: Extractor, tensors: Tensors, packing: Packing) -> Item:
+    settings, arrays = extractors.to_dict(value)
+    places = {part: f"{name}.{part}" for part in arrays}
+    tensors.update({tensor: arrays[part] for part, tensor in places.items()})
+    return {"extractor": settings, "arrays": places}
+
+
+def _encode_support(name: str, value: DualSupport, tensors: Tensors, packing: Packing) -> Item:
+    parts = {part: f"{name}.{part}" for part in value.arrays()}
+    tensors.update({parts[part]: _narrowed(array) for part, array in value.arrays().items()})
+    return {"support": parts, "blocks": value.n_blocks}
+
+
+def _encode_solver(name: str, value: Solver, tensors: Tensors, packing: Packing) -> Item:
+    if SOLVERS.get(value.name) is not type(value):
+        raise InvalidType(
+            f"solver = {value!r} is not one of taut's and cannot be stored; "
+            "call set_params(solver='auto') before saving"
+        )
+    for setting, given in vars(value).items():
+        if not isinstance(given, int | float | str | None):
+            raise InvalidType(
+                f"solver = {value!r}: {setting} is a {type(given).__name__} and cannot be "
+                "stored; call set_params(solver='auto') before saving"
+            )
+    return {"solver": value.name, "settings": dict(vars(value))}
+
+
+def _refuse_expansion(name: str, value: Any, tensors: Tensors, packing: Packing) -> Item:
+    raise InvalidType(
+        f"{name} is of pairs of an example and a label, which may be any objects, and cannot "
+        "be stored: pickle the model, or give explicit=True where the kernel has finitely many "
+        "features"
+    )
+
+
+#: What to do about parameters whose values may be objects that no file can hold.
+_ADVICE = {
+    "angle_kernel": "is a function, which no file can hold: call "
+    "set_params(angle_kernel='von_mises') before saving, and give the function to taut.load",
+    "schedule": "is a function, which no file can hold: call set_params(schedule='constant') "
+    "before saving, and give it again after loading",
+    "features": "is not one of taut's extractors and cannot be stored: use one of taut.features, "
+    "or transform the data before fit",
+}
+
+
+def _encode_plain(name: str, value: Any, tensors: Tensors, packing: Packing) -> Item:
+    """Text, numbers, labels, and lists and dictionaries of them."""
     if name == "kernel" and callable(value):
         return {"kernel": kernels.to_dict(Function(value))}
-    if name == "angle_kernel" and callable(value):
-        raise InvalidType(
-            f"angle_kernel = {value!r} is a function, which no file can hold: call "
-            "set_params(angle_kernel='von_mises') before saving, and give the function to taut.load"
-        )
-    if name in ("features", "features_") and hasattr(value, "fit_transform"):
-        raise InvalidType(
-            f"{name} = {value!r} is not one of taut's extractors and cannot be stored: use one of "
-            "taut.features, or transform the data before fit"
-        )
-    if name == "schedule" and callable(value):
-        raise InvalidType(
-            f"schedule = {value!r} is a function, which no file can hold: call "
-            "set_params(schedule='constant') before saving, and give it again after loading"
-        )
-    if sp.issparse(value):
-        parts = {part: f"{name}.{part}" for part in _CSR}
-        tensors.update({tensor: getattr(value, part) for part, tensor in parts.items()})
-        item = {"csr": parts, "shape": list(map(int, value.shape))}
-        numbers = packing.item(parts["data"], value.data, tensors)
-        return item | {key: kind for key, kind in numbers.items() if key == "dtype"}
-    if isinstance(value, Format):
-        return {"reading": readings.to_dict(value)}
-    if isinstance(value, DualSupport):
-        parts = {part: f"{name}.{part}" for part in value.arrays()}
-        tensors.update({parts[part]: _narrowed(array) for part, array in value.arrays().items()})
-        return {"support": parts, "blocks": value.n_blocks}
-    if isinstance(value, Certificate):
-        return {"certificate": value.to_dict()}
-    if isinstance(value, Rounds):
-        return {"rounds": value.to_dict()}
-    if isinstance(value, History):
-        return {"history": value.to_dict()}
-    if isinstance(value, LearningCurve):
-        return {"curve": value.to_dict()}
-    if isinstance(value, Solver):
-        if SOLVERS.get(value.name) is not type(value):
-            raise InvalidType(
-                f"solver = {value!r} is not one of taut's and cannot be stored; "
-                "call set_params(solver='auto') before saving"
-            )
-        for setting, given in vars(value).items():
-            if not isinstance(given, int | float | str | None):
-                raise InvalidType(
-                    f"solver = {value!r}: {setting} is a {type(given).__name__} and cannot be "
-                    "stored; call set_params(solver='auto') before saving"
-                )
-        return {"solver": value.name, "settings": dict(vars(value))}
-    if isinstance(value, np.random.RandomState):
-        return {"value": None}  # its state belongs to the run, not to the model
+    advice = _ADVICE.get(name.removesuffix("_"))
+    if advice is not None and (callable(value) or hasattr(value, "fit_transform")):
+        raise InvalidType(f"{name} = {value!r} {advice}")
     return {"value": files.encode_nested(value)}
 
 
@@ -135,15 +174,7 @@ def _is_numeric_list(value: Any) -> bool:
     return array.dtype.kind in "biuf" and array.ndim <= 2
 
 
-def decode(item: dict[str, Any], tensors: dict[str, np.ndarray]) -> Any:
-    """The inverse of `encode`."""
-    for kind, decoder in _DECODERS.items():
-        if kind in item:
-            return decoder(item, tensors)
-    raise InvalidFile(f"unknown item {sorted(item)}")
-
-
-def _labels(item: dict[str, Any], tensors: dict[str, np.ndarray]) -> np.ndarray:
+def _labels(item: Item, tensors: Tensors) -> np.ndarray:
     # Not np.array, which would make a matrix of labels that are tuples.
     labels = np.fromiter(map(files.decode_label, item["labels"]), dtype=object)
     dtype = np.dtype(item["dtype"])
@@ -152,13 +183,13 @@ def _labels(item: dict[str, Any], tensors: dict[str, np.ndarray]) -> np.ndarray:
     return labels.astype(dtype)
 
 
-def _solver(item: dict[str, Any], tensors: dict[str, np.ndarray]) -> Solver:
+def _solver(item: Item, tensors: Tensors) -> Solver:
     cls, settings = SOLVERS[item["solver"]], item["settings"]
     check_types(cls, settings, LOOSE_TYPES)
     return cls(**settings)
 
 
-def _csr(item: dict[str, Any], tensors: dict[str, np.ndarray]) -> sp.csr_array:
+def _csr(item: Item, tensors: Tensors) -> sp.csr_array:
     """Rows whose indices are checked: compiled code has no bounds checks."""
     data, indices, indptr = (tensors[item["csr"][part]] for part in _CSR)
     n, width = item["shape"]
@@ -175,27 +206,38 @@ def _csr(item: dict[str, Any], tensors: dict[str, np.ndarray]) -> sp.csr_array:
     return rows
 
 
-def _extractor(item: dict[str, Any], tensors: dict[str, np.ndarray]) -> Extractor:
+def _extractor(item: Item, tensors: Tensors) -> Extractor:
     arrays = {part: tensors[place] for part, place in item["arrays"].items()}
     return extractors.from_dict(item["extractor"], arrays)
 
 
-_DECODERS: dict[str, Callable[[dict[str, Any], dict[str, np.ndarray]], Any]] = {
+def _support(item: Item, tensors: Tensors) -> DualSupport:
+    parts = {part: _widened(part, tensors[tensor]) for part, tensor in item["support"].items()}
+    return DualSupport.of_arrays(item["blocks"], parts)
+
+
+_ARRAYS: dict[str, Decoder] = {
     "tensor": lambda item, tensors: widened(item, tensors[item["tensor"]]),
     "sparse": unpacked,
     "labels": _labels,
-    "kernel": lambda item, _: kernels.from_dict(item["kernel"]),
-    "csr": _csr,
-    "extractor": _extractor,
-    "reading": lambda item, _: readings.from_dict(item["reading"]),
-    "support": lambda item, tensors: DualSupport.of_arrays(
-        item["blocks"],
-        {part: _widened(part, tensors[tensor]) for part, tensor in item["support"].items()},
-    ),
-    "certificate": lambda item, _: Certificate.from_dict(item["certificate"]),
-    "history": lambda item, _: History.from_dict(item["history"]),
-    "curve": lambda item, _: LearningCurve.from_dict(item["curve"]),
-    "rounds": lambda item, _: Rounds.from_dict(item["rounds"]),
-    "solver": _solver,
-    "value": lambda item, _: files.decode_nested(item["value"]),
 }
+#: All kinds; a value is of the first one whose type it has.
+_KINDS: tuple[Kind, ...] = (
+    Kind(Expansion, _refuse_expansion, {}),
+    Kind(np.ndarray, _encode_array, _ARRAYS),
+    Kind((sp.sparray, sp.spmatrix), _encode_csr, {"csr": _csr}),
+    Kind(Extractor, _encode_extractor, {"extractor": _extractor}),
+    Kind(DualSupport, _encode_support, {"support": _support}),
+    Kind(Solver, _encode_solver, {"solver": _solver}),
+    _by_dict("kernel", Kernel, kernels.to_dict, kernels.from_dict),
+    _by_dict("reading", Format, readings.to_dict, readings.from_dict),
+    _by_dict("certificate", Certificate, Certificate.to_dict, Certificate.from_dict),
+    _by_dict("history", History, History.to_dict, History.from_dict),
+    _by_dict("curve", LearningCurve, LearningCurve.to_dict, LearningCurve.from_dict),
+    _by_dict("rounds", Rounds, Rounds.to_dict, Rounds.from_dict),
+    _by_dict("value", os.PathLike, os.fspath, files.decode_nested),
+    # Its state belongs to the run, not to the model.
+    _by_dict("value", np.random.RandomState, lambda _: None, files.decode_nested),
+    Kind(object, _encode_plain, {"value": lambda item, _: files.decode_nested(item["value"])}),
+)
+_DECODERS = {key: decoder for kind in _KINDS for key, decoder in kind.decoders.items()}

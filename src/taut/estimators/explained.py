@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
-from taut.data.arrays import Matrix
-from taut.data.sequences import unstacked
+from taut.data.arrays import Matrix, offsets_of
+from taut.data.sequences import Sequences
 from taut.data.source import Source
 from taut.duals.support import DualSupport, LabelsInUse
 from taut.errors import InvalidData
@@ -22,6 +22,7 @@ from taut.explanations.sequences import TrainedSequences
 from taut.readers.tables import Table
 from taut.spaces.regularizer import Prior
 
+_ROUNDING = 1e-9  # relative, of sums of dual variables
 _SAME = 1e-6  # relative difference of objectives of the same model and data
 
 
@@ -61,7 +62,8 @@ class Explained(StructuralEstimator):
     def _in_use(self, what: str, n: int) -> LabelsInUse:
         """The labels with dual weight, for training data of n examples."""
         support = self._support(what)
-        if support.in_use is None:
+        in_use = support.in_use
+        if in_use is None:
             raise NoDuals(
                 f"this {type(self).__name__} has no {what}: its solver keeps sums of dual "
                 "variables only, not one for each label; use solver='dual_coordinate'"
@@ -71,7 +73,12 @@ class Explained(StructuralEstimator):
                 f"the training data have {n} examples, and the model was fitted to "
                 f"{support.n_blocks}: give the data that fit was given"
             )
-        return support.in_use
+        if in_use.labels.max(initial=0) >= len(self.classes_):
+            raise InvalidData(
+                f"the model has dual variables of {in_use.labels.max() + 1} classes, and "
+                f"{len(self.classes_)} classes: give a model as fit left it"
+            )
+        return in_use
 
     def _known_prior(self) -> Prior | None:
         """The prior of a linear model."""
@@ -98,12 +105,29 @@ class Explained(StructuralEstimator):
 
     def _check_trained(self, trained: TrainedClasses | TrainedSequences) -> None:
         """Refuse other data than those of the fit: nothing would be true of the model."""
+        used = np.bincount(trained.in_use.block, trained.in_use.coef, len(trained.weight))
+        beyond = used > trained.weight * (1.0 + _ROUNDING)
+        if beyond.any():
+            i = int(np.argmax(beyond))
+            raise InvalidData(
+                f"the dual variables of example {i} sum to {used[i]:g}, more than its weight "
+                f"C_i = {trained.weight[i]:g}: give the weights that fit was given, and a model as "
+                "fit left it, with the same C"
+            )
         stated = self.certificate_.primal
         found = trained.penalty + float(trained.weight @ trained.slacks)
         if not abs(found - stated) <= _SAME * max(stated, self.certificate_.penalty):
             raise InvalidData(
                 f"the objective of the model is {found:g} on these data, and its certificate says "
                 f"{stated:g}: give X, y and weights that fit was given, and a model as fit left it"
+            )
+
+    def _refuse_rounded(self, what: str) -> None:
+        """Refuse what is proved by the weights that the certificate is about."""
+        if hasattr(self, "certificate_") and self.certificate_.is_of_rounded:
+            raise InvalidData(
+                f"{what} is proved by the weights that the fit ended with, and these were rounded "
+                "when the model was saved: call it before save(path, dtype='float32'), or fit again"
             )
 
     @abstractmethod
@@ -124,7 +148,8 @@ def both(model: Any, training: Any) -> tuple[Any, Any]:
     """X and y of training data."""
     if isinstance(training, Table):
         rows, brought = spread(model, training, ["y", "lengths"])
-        return unstacked(rows, brought.get("lengths")), brought["y"]
+        lengths = brought.get("lengths")
+        return rows if lengths is None else Sequences(rows, offsets_of(lengths)), brought["y"]
     if not isinstance(training, tuple | list) or len(training) != 2:
         raise InvalidData("training must be a pair (X, y), or a table: give what fit was given")
     return training[0], training[1]

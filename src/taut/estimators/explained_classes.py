@@ -203,6 +203,7 @@ class ExplainedClasses(Explained):
         >>> model.leave_one_out_error(scale(X), y).bound < 0.1
         True
         """
+        self._refuse_rounded("leave_one_out_error")
         trained = self._checked("leave_one_out_error", X, y, dict(fit_params))
         return leave_one_out.of_classes(trained, binary=self._n_columns == 1)
 

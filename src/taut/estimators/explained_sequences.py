@@ -240,5 +240,6 @@ class ExplainedSequences(Explained):
         >>> model.leave_one_out_error(X, y).bound
         0.0
         """
+        self._refuse_rounded("leave_one_out_error")
         trained = self._checked("leave_one_out_error", X, y, dict(fit_params))
         return leave_one_out.of_sequences(trained)

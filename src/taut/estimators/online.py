@@ -20,7 +20,7 @@ from taut.data.source import Source
 from taut.errors import InvalidData
 from taut.estimators.base import Estimator, StructuralEstimator, as_solver, estimator
 from taut.estimators.forms import linear_only
-from taut.estimators.tables import refuse_beside, spread, takes_tables
+from taut.estimators.tables import refuse_beside, refuse_other_columns, spread, takes_tables
 from taut.readers.tables import Table, widened
 from taut.solvers import SOLVERS, OnlineCache, Solver
 from taut.solving import OnlineRun
@@ -80,6 +80,7 @@ class PartByPart(Estimator):
     def _chunks(self, source: Source) -> Iterator[Given]:
         """The chunks of a source, in the form in which `predict` and `score` take data."""
         check_is_fitted(self)
+        refuse_other_columns(self, getattr(source, "feature_names", None), "the source")
         n_features = getattr(self, "n_features_in_", None) if source.lacks_zeros else None
         with closing(source.chunks()) as chunks:
             for chunk in chunks:

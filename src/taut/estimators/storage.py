@@ -163,7 +163,19 @@ class Extraction(NamedTuple):
         return (value.n_features_out_,), self.shape
 
 
-Form = Weights | Labels | Rows | Places | Value | Extraction
+class Reading(NamedTuple):
+    """How a file was read; columns with names are as many as others have features."""
+
+    shape: Shape
+
+    def look_at(self, name: str, value: Any) -> tuple[tuple[int, ...], Shape]:
+        """As of `Weights`."""
+        require(isinstance(value, Format), f"{name} is no format of files")
+        names = value.feature_names
+        return ((), ()) if names is None else ((len(names),), self.shape)
+
+
+Form = Weights | Labels | Rows | Places | Value | Extraction | Reading
 
 _TRAINED: dict[str, Form] = {
     "certificate_": Value(Certificate),
@@ -297,7 +309,7 @@ _OPTIONAL: dict[str, Form] = {
     "primal_": Value(Real, 0.0),
     "probability_": Weights((2,)),
     "dual_support_": Value(DualSupport),
-    "reading_": Value(Format),
+    "reading_": Reading(("features",)),
 }
 #: Of the estimators that make features themselves.
 _EXTRACTED: dict[str, Form] = {"features_": Extraction(("features",))}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
+from itertools import zip_longest
 from typing import Any, TypeVar, cast
 
 from taut.errors import InvalidData
@@ -20,7 +21,7 @@ def takes_tables(method: F) -> F:
     A fitted model, but for `fit`, which begins anew, gets the rows with all columns that it knows.
     What was fitted to a file remembers how the file was read, as `reading_`.
     """
-    names = list(inspect.signature(method).parameters)[2:]
+    own_names = _names_behind_x(method)
     begins = method.__name__ == "fit"
 
     @functools.wraps(method)
@@ -30,7 +31,9 @@ def takes_tables(method: F) -> F:
             if begins and isinstance(X, FileSource):
                 self.reading_ = X.format
             return result
-        given = dict(zip(names, values)) | others
+        given = dict(zip(own_names, values)) | others
+        # What a method takes as `fit_params` is what `fit` takes.
+        names = _names_behind_x(type(self).fit) if "fit_params" in own_names else own_names
         rows, brought = spread(self, X, names, begins)
         refuse_beside({name: given.get(name) for name in brought})
         result = method(self, rows, **(given | brought))
@@ -39,6 +42,11 @@ def takes_tables(method: F) -> F:
         return result
 
     return cast(F, call)
+
+
+def _names_behind_x(method: Callable[..., Any]) -> list[str]:
+    """The names of a method's arguments behind self and X."""
+    return list(inspect.signature(method).parameters)[2:]
 
 
 def refuse_beside(others: dict[str, Any]) -> None:
@@ -56,6 +64,8 @@ def spread(
 ) -> tuple[Any, dict[str, Any]]:
     """X of a table, and the arguments of these names that it brings."""
     n_features = None if begins else getattr(model, "n_features_in_", None)
+    if not begins:
+        refuse_other_columns(model, table.feature_names, table.name)
     rows = table.X if n_features is None else widened(table.X, n_features, table.name)
     brought = {"y": table.y, "sample_weight": table.sample_weight}
     if not isinstance(table.X, list):
@@ -65,6 +75,20 @@ def spread(
         for name, value in brought.items()
         if name in names or (name == "lengths" and "layout" in names and value is not None)
     }
+
+
+def refuse_other_columns(model: Any, names: list[str] | None, what: str) -> None:
+    """Refuse columns of a file that are called otherwise, or stand elsewhere, than in training."""
+    known = None if names is None else model._column_names()
+    if known is None or list(known) == names:
+        return
+    assert names is not None
+    differs = [pair for pair in zip_longest(names, known) if pair[0] != pair[1]]
+    found, wanted = ("nothing" if name is None else repr(name) for name in differs[0])
+    raise InvalidData(
+        f"{what} has {found} for a column where the model was fitted with {wanted}: read it with "
+        "like=model, which puts columns in order, or give X as an array"
+    )
 
 
 def _layout(model: Any, table: Table) -> dict[str, Any]:

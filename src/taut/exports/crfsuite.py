@@ -65,8 +65,9 @@ def to_crfsuite(model: Any, path: str | os.PathLike) -> None:
 
 def _lines(model: ChainSVM) -> Iterator[str]:
     labels = _names("label", map(str, model.classes_.tolist()))
-    features = getattr(model, "feature_names_in_", [f"x{j}" for j in range(model.coef_.shape[1])])
-    names, weights = list(features), [*model.coef_.T]
+    known: Any = model._column_names()
+    names = [f"x{j}" for j in range(model.coef_.shape[1])] if known is None else list(known)
+    weights = [*model.coef_.T]
     for name, ends in ((_FIRST, model.start_), (_LAST, model.end_)):
         if ends.any():
             names, weights = [*names, name], [*weights, ends]

@@ -39,6 +39,28 @@ def to_dict(extractor: Extractor) -> tuple[dict[str, Any], dict[str, np.ndarray]
     return meta, extractor.columns_.stored()
 
 
+def same_extractors(one: Extractor, other: Extractor) -> bool:
+    """Whether two fitted extractors make the same columns of the same data.
+
+    Examples
+    --------
+    >>> from taut.features import TextFeatures
+    >>> from taut.features.stored import same_extractors
+    >>> one, other = (TextFeatures().fit([text]) for text in ("the cat", "the dog"))
+    >>> same_extractors(one, one), same_extractors(one, other)
+    (True, False)
+    """
+    own, others = one.columns_.stored(), other.columns_.stored()
+    same = _beside_columns(one) == _beside_columns(other) and own.keys() == others.keys()
+    return same and all(np.array_equal(own[name], others[name]) for name in own)
+
+
+def _beside_columns(extractor: Extractor) -> str:
+    """The kind of an extractor and all that it has but its columns."""
+    known = {name: value for name, value in vars(extractor).items() if name != "columns_"}
+    return repr((type(extractor), sorted(known.items())))
+
+
 def from_dict(meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Extractor:
     """The inverse of `to_dict`, of what is not trusted."""
     settings = {name: decode_nested(value) for name, value in meta["settings"].items()}

@@ -52,8 +52,8 @@ class Tabular(Format):
     found: tuple[Column, ...] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if isinstance(self.ignore, str | int):
-            object.__setattr__(self, "ignore", (self.ignore,))
+        one = isinstance(self.ignore, str | int)
+        object.__setattr__(self, "ignore", (self.ignore,) if one else tuple(self.ignore))
 
     @abstractmethod
     def names(self, file: DataFile) -> list[str]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
-from taut.checks import as_path
-from taut.errors import MissingFolder
 from taut.storage import files
 
 
@@ -23,6 +22,7 @@ def text_file(path: str | os.PathLike[str]) -> Iterator[TextIO]:
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
     >>> path = Path(tempfile.mkdtemp()) / "answers.txt"
     >>> with text_file(path) as file:
     ...     _ = file.write("first\n")
@@ -31,15 +31,9 @@ def text_file(path: str | os.PathLike[str]) -> Iterator[TextIO]:
     >>> path.read_text()
     'first\n'
     """
-    target = as_path("path", path).resolve()
-    if not target.parent.is_dir():
-        raise MissingFolder(
-            f"path = {str(target)!r}: there is no folder {target.parent}; create it, or give "
-            "another path"
-        )
-    with files.temporary_for(target, lambda temporary: temporary.open("xb").close()) as temporary:
-        with open(temporary, "w", encoding="utf-8") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
+    with files.whole_file(path) as file:
+        text = io.TextIOWrapper(file, encoding="utf-8")
+        try:
+            yield text
+        finally:
+            text.detach()  # which flushes; the file is closed by whoever opened it

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 import numpy as np
 
@@ -10,8 +11,13 @@ from taut.cli import options as shared
 from taut.cli.commands.train import read
 from taut.cli.exits import Exit
 from taut.cli.output import print_facts
+from taut.cli.tasks import Task
+from taut.data.source import Source
+from taut.errors import InvalidData
 from taut.paths.path import path
 from taut.paths.validation import path_cv
+from taut.readers import Table
+from taut.readers.graphs import GraphFile
 
 EXAMPLE = "taut path train.svm model.taut --from 0.001 --to 10 --cv 5"
 
@@ -45,13 +51,14 @@ def run(options: argparse.Namespace) -> Exit:
     shown = {"gap": options.gap, "verbose": 0 if options.quiet else 1}
     if options.cv:
         search = path_cv(
-            model, data.X, data.y, *limits, cv=options.cv, n_points=options.points, **shown
-        )
+            model, C_min=options.lowest, C_max=options.highest, cv=options.cv,
+            n_points=options.points, **shown, **split_of(task, data),
+        )  # fmt: skip
         columns = {"C": search.Cs, "score": search.mean, "standard_error": search.standard_error}
         facts = {"best_C": search.best_C_, "best_score": search.best_score_}
         chosen = search.best_estimator_
     else:
-        walked = path(model, data, None, *limits, **shown)
+        walked = path(model, *examples_of(task, data), *limits, **shown)
         Cs = np.geomspace(*limits, options.points)
         upper, lower = walked.bounds_at(Cs)
         columns = {"C": Cs, "lower_bound": lower, "objective": upper, "gap": walked.gap_at(Cs)}
@@ -68,3 +75,28 @@ def run(options: argparse.Namespace) -> Exit:
         print("".join(f"{value:>15.6g}" for value in row))
     print_facts(facts, False)
     return Exit.DONE
+
+
+def examples_of(task: Task, data: Any) -> tuple[Any, Any]:
+    """X and y of training data; tables and sources bring their own y."""
+    match data:
+        case Table() | Source():
+            return data, None
+        case GraphFile():
+            return data.X, data.y
+    raise InvalidData(f"there is no path for --task {task.name}: train at each C instead")
+
+
+def split_of(task: Task, data: Any) -> dict[str, Any]:
+    """What `path_cv` takes, of data that folds can be made of."""
+    if isinstance(data, Source):
+        raise InvalidData("--cv needs data in memory: leave --memory or --cv out")
+    if not isinstance(data, Table):
+        X, y = examples_of(task, data)
+        return {"X": X, "y": y}
+    if data.lengths is not None or data.queries is not None:
+        raise InvalidData(
+            f"--cv splits rows, and those of {data.name} belong together in sequences or queries: "
+            "leave --cv out"
+        )
+    return {"X": data.X, "y": data.y, "sample_weight": data.sample_weight}
