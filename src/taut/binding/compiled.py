@@ -34,7 +34,7 @@ from taut.inference.marginals import check_temperature, position_marginals, trut
 from taut.spaces.labels import ProductRoom
 from taut.spaces.regularizer import FEW_LABELS, Prior, Regularizer, gram_sizes
 from taut.spaces.scaled import through_scaling
-from taut.spaces.scaling import ScaledSpace, Unscaled
+from taut.spaces.scaling import ScaledSpace, UnscaledSpace
 from taut.storage.checksum import arrays_in
 from taut.structures._listed_laws import labels_of
 from taut.structures.abilities import is_users
@@ -104,8 +104,6 @@ class CompiledData(CompiledAbilities):
     def _regularise(self) -> None:
         """Let the functions of the space see the weights through the scaling of the prior."""
         self.scalings = {bounds: self.prior.scaling(self.pad, bounds) for bounds in (True, False)}
-        if self.operations.single is not None and not self.prior.rescales:
-            self.scalings[False] = Unscaled()
         self.rises = np.ones(self.blocks.n_blocks)
         if not self.prior.rescales or self.operations.exact_step is None:
             return
@@ -163,13 +161,14 @@ class CompiledData(CompiledAbilities):
         """
         if self.prior.trivial:
             return self.own_space
-        own, scaling = room or self.room, self.scalings[bounds]
-        vectors = {
-            kind: own.vector(f"{kind}, {bounds}", number, self.size, dtype)
+        if not (bounds or self.prior.rescales) and self.operations.single is not None:
+            return UnscaledSpace(self.own_space)
+        weights, sums = (
+            (room or self.room).vector(f"{kind}, {bounds}", number, self.size, dtype)
             for kind in ("weights", "sums")
-            if kind in scaling._fields
-        }
-        return ScaledSpace(self.own_space, scaling._replace(**vectors), self.rises)
+        )
+        scaling = self.scalings[bounds]._replace(weights=weights, sums=sums)
+        return ScaledSpace(self.own_space, scaling, self.rises)
 
     def user_weights(self, v: np.ndarray) -> np.ndarray:
         """W as users get it."""

@@ -7,7 +7,7 @@ import functools
 from taut.compiled.jit import helper
 from taut.spaces.labels import PUSHES, SINGLES, push_single, single_potential, touch_single
 from taut.spaces.linear import SpaceFunctions, through_weights
-from taut.spaces.scaling import Adding, Reading, ScaledSpace, sums_in, weights_in
+from taut.spaces.scaling import Adding, Reading, ScaledSpace, UnscaledSpace
 
 
 @functools.cache
@@ -18,14 +18,14 @@ def through_scaling(functions: SpaceFunctions, allocates: bool) -> SpaceFunction
 
     def pull(space, i, w, theta):
         own_touch(space.inside, i, Reading(space.scaling, w))
-        own_pull(space.inside, i, weights_in(space.scaling, w), theta)
+        own_pull(space.inside, i, space.scaling.weights, theta)
 
     def push(space, i, s, size, least, w):
-        own_push(space.inside, i, s, size, least, sums_in(space.scaling, w))
+        own_push(space.inside, i, s, size, least, space.scaling.sums)
         own_touch(space.inside, i, Adding(space.scaling, w))
 
     def spill(space, s, size, w, scale):
-        return own_spill(space.inside, s, size, sums_in(space.scaling, w), scale)
+        return own_spill(space.inside, s, size, space.scaling.sums, scale)
 
     def rise(space, i):
         return space.rises[i]
@@ -40,17 +40,31 @@ def through_scaling(functions: SpaceFunctions, allocates: bool) -> SpaceFunction
 def _single(space, i, index, w):
     """A potential of block i alone, of the weights that it reads."""
     touch_single(space.inside, i, index, Reading(space.scaling, w))
-    return single_potential(space.inside, i, index, weights_in(space.scaling, w))
+    return single_potential(space.inside, i, index, space.scaling.weights)
 
 
 def _push_single(space, i, index, amount, w):
     """Add the features of a potential, through the weights that it reads."""
-    push_single(space.inside, i, index, amount, sums_in(space.scaling, w))
+    push_single(space.inside, i, index, amount, space.scaling.sums)
     touch_single(space.inside, i, index, Adding(space.scaling, w))
 
 
 SINGLES[ScaledSpace] = _single
 PUSHES[ScaledSpace] = _push_single
+
+
+def _single_unscaled(space, i, index, w):
+    """A potential of block i alone, of weights as they are."""
+    return single_potential(space.inside, i, index, w)
+
+
+def _push_single_unscaled(space, i, index, amount, w):
+    """Add the features of a potential to weights as they are."""
+    push_single(space.inside, i, index, amount, w)
+
+
+SINGLES[UnscaledSpace] = _single_unscaled
+PUSHES[UnscaledSpace] = _push_single_unscaled
 
 
 def _of_block(function):

@@ -33,16 +33,18 @@ class Full(NamedTuple):
     sums: np.ndarray
 
 
-class Unscaled(NamedTuple):
-    """R^-1 = 1 without bounds: v is w, and nothing is computed."""
-
-
 class ScaledSpace(NamedTuple):
     """A space of weights, with what turns v into them."""
 
     inside: tuple
     scaling: Any
     rises: np.ndarray  # by how much the scaling raises the curvature of each block's exact step
+
+
+class UnscaledSpace(NamedTuple):
+    """The same where R is the identity and bounds do not count: v is w."""
+
+    inside: tuple
 
 
 class Reading(NamedTuple):
@@ -91,25 +93,7 @@ def _add_full(action, first, last):
             scaling.sums[j] = 0.0
 
 
-def _nothing(action, first, last):
-    pass
-
-
-def _own_weights(scaling, v):
-    return scaling.weights
-
-
-def _own_sums(scaling, v):
-    return scaling.sums
-
-
-def _itself(scaling, v):
-    return v
-
-
 _FUNCTIONS = {
-    (Reading, Unscaled): _nothing,
-    (Adding, Unscaled): _nothing,
     (Reading, Diagonal): _read_diagonal,
     (Adding, Diagonal): _add_diagonal,
     (Reading, Full): _read_full,
@@ -125,26 +109,6 @@ def act(action: Reading | Adding, first: int, last: int) -> None:
 @overload(act, strict=False, jit_options=CHOSEN)
 def _choose(action, first, last):
     return _FUNCTIONS[action.instance_class, action.types[0].instance_class]
-
-
-def weights_in(scaling: Any, v: np.ndarray) -> np.ndarray:
-    """Where w is, after `Reading`."""
-    raise TypeError(COMPILED_ONLY)
-
-
-@overload(weights_in, strict=False, jit_options=CHOSEN)
-def _choose_weights(scaling, v):
-    return _itself if scaling.instance_class is Unscaled else _own_weights
-
-
-def sums_in(scaling: Any, v: np.ndarray) -> np.ndarray:
-    """Where features are to be added before `Adding`."""
-    raise TypeError(COMPILED_ONLY)
-
-
-@overload(sums_in, strict=False, jit_options=CHOSEN)
-def _choose_sums(scaling, v):
-    return _itself if scaling.instance_class is Unscaled else _own_sums
 
 
 def _dense_touch(rows, first, last, stride, action):

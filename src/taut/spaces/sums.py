@@ -13,7 +13,7 @@ import numpy as np
 
 from taut.compiled.jit import helper
 from taut.compiled.lanes import aligned_zeros
-from taut.spaces.labels import Alone, Lifted, Onto, ProductRoom, Scatter
+from taut.spaces.labels import Alone, Lifted, Onto, ProductRoom, Scatter, push_single
 
 
 OLD, NEW, LAST = 0, 1, 2  # the rows of `SumRoom`
@@ -56,7 +56,7 @@ class SumFunctions(NamedTuple):
 def sums_of(operations: Any) -> SumFunctions:
     """Functions for sums of labels, which take one inner product for each label."""
     if operations.single is not None:
-        return _sums_alone(operations.parts, operations.push)
+        return _sums_alone(operations.parts)
     return _sums_lifted(operations.parts, operations.lift, operations.n_all)
 
 
@@ -118,14 +118,16 @@ def _sums_lifted(parts, lift, n_all):
 
 
 @functools.cache
-def _sums_alone(parts, push):
+def _sums_alone(parts):
     """No label works on whole vectors: it has few of the weights."""
 
     def hold(i, statistics, size, room):
         old, total = room.vectors[OLD], 0.0
         for j in range(old.shape[0]):
             old[j] = 0.0
-        push(room.products.space, i, statistics, size, 0.0, old)
+        for p in range(size):
+            if statistics[p] != 0.0:
+                push_single(room.products.space, i, p, statistics[p], old)
         for j in range(old.shape[0]):
             total += old[j] * old[j]
         return total

@@ -440,7 +440,7 @@ def touch_all(space, i, action):
 def _functions() -> SpaceFunctions:
     """What compiled code does with w."""
     return SpaceFunctions(
-        ask_for_nothing, _pull, _push, through_weights(_pull, _push, allocates=True), no_square,
+        ask_for_nothing, _pull, _push, through_weights(_pull, _push), no_square,
         _n_windows, _n_windows, touch_all, single=_single,
     )  # fmt: skip
 
