@@ -15,7 +15,6 @@ from taut.compiled.jit import helper
 from taut.compiled.lanes import aligned_zeros
 from taut.spaces.labels import Alone, Lifted, Onto, ProductRoom, Scatter, push_single
 
-
 OLD, NEW, LAST = 0, 1, 2  # the rows of `SumRoom`
 
 
