@@ -167,7 +167,9 @@ class Watched:
         return self.report
 
 
-def watch(task: Task, solver: Solver, limit: float, enough: float, tol: float) -> Curve:
+def watch(
+    task: Task, solver: Solver, limit: float, enough: float, tol: float, growth: float = GROWTH
+) -> Curve:
     """The curve of a run until a primal value or so many CPU seconds are reached."""
     curve, watched = Curve(), Watched(solver, limit)
     average: np.ndarray | None = None
@@ -190,7 +192,7 @@ def watch(task: Task, solver: Solver, limit: float, enough: float, tol: float) -
         over = watched.spent >= limit
         if not over and watched.spent < due:
             return False
-        due = GROWTH * watched.spent
+        due = growth * watched.spent
         found = [(task.primal(v), v) for v in (w, average) if v is not None]
         primal, v = min(found, key=lambda pair: pair[0])
         best = min(best, primal)

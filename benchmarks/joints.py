@@ -84,8 +84,9 @@ def without_springs(train: People, test: People, **changes: Any) -> Answer:
             [-1], [anchors], (model.side, model.side), model.cells, model.reach * model.cells
         )
         own = [JointPose(*(v[p : p + 1] for v in pose[:3]), pose.size) for pose in poses]
-        # The loss of a part is 1 here, and a share of all parts there.
-        problem = Problem(structure, pyramids, own, model.C / len(NAMES))
+        # The loss of a part is 1 here and a share of all parts there: the same for weights that are
+        # so many times as large, and for C.
+        problem = Problem(structure, pyramids, own, model.C * len(NAMES))
         solve(problem, solver, tol=0.5, max_iter=1)  # compiles
         result, taken = cpu_time(
             lambda problem=problem: solve(

@@ -34,7 +34,7 @@ from taut.inference.marginals import check_temperature, position_marginals, trut
 from taut.spaces.labels import ProductRoom
 from taut.spaces.regularizer import FEW_LABELS, Prior, Regularizer, gram_sizes
 from taut.spaces.scaled import through_scaling
-from taut.spaces.scaling import ScaledSpace
+from taut.spaces.scaling import ScaledSpace, UnscaledSpace
 from taut.storage.checksum import arrays_in
 from taut.structures._listed_laws import labels_of
 from taut.structures.abilities import is_users
@@ -161,6 +161,8 @@ class CompiledData(CompiledAbilities):
         """
         if self.prior.trivial:
             return self.own_space
+        if not (bounds or self.prior.rescales) and self.operations.single is not None:
+            return UnscaledSpace(self.own_space)
         weights, sums = (
             (room or self.room).vector(f"{kind}, {bounds}", number, self.size, dtype)
             for kind in ("weights", "sums")

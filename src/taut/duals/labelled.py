@@ -29,7 +29,8 @@ from taut.duals.planes import (
 from taut.duals.support import LabelsInUse
 from taut.duals.threads import exchange, moving_of
 from taut.sampling import ARGMAX, Sampler
-from taut.spaces.labels import Scatter, adding_of, known_score_of, products_of, sums_of
+from taut.spaces.labels import Scatter, adding_of, known_score_of, products_of
+from taut.spaces.sums import sums_of
 from taut.storage.stored import check, check_near, require, vector
 
 _DOUBT = 1e-6  # relative, by which an argmax below a known label must be wrong
@@ -227,13 +228,15 @@ def _plane_gaps(operations):
 
 
 def _plane_squares(operations):
-    measure = sums_of(operations).measure
+    sums = sums_of(operations)
+    start_sums, measure = sums.start, sums.measure
 
     def plane_squares(data, planes, room, out):
         """out[i] = the mean |psi|^2 of block i's planes, by their coefficients; 0 without any."""
         for i in range(out.shape[0]):
             start, labels = planes.places[i, SLOT], labels_of(planes, i)
             total, weight = 0.0, 0.0
+            start_sums(data, i, labels[0], room.sums)
             for q in range(1, planes.places[i, N_PLANES]):
                 if planes.coef[start + q] > 0.0:
                     _right, square = measure(data, i, labels[0], labels[q], room.sums)

@@ -14,7 +14,8 @@ from taut.duals.means import MeanDual, score_of_means
 from taut.duals.one_by_one import KEPT, REST, TOTAL, VisitRoom, begin, going_through, outcome
 from taut.duals.threads import exchange, pushing_of
 from taut.sampling import Sampler
-from taut.spaces.labels import Scatter, score_of, sums_of
+from taut.spaces.labels import Scatter, score_of
+from taut.spaces.sums import sums_of
 
 _NOTHING = 1e-13  # of a block's weight: a gap that rounding explains
 

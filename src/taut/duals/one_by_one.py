@@ -29,7 +29,8 @@ from taut.binding import CompiledData, PythonData
 from taut.compiled.heaps import exchange, heap, sink
 from taut.compiled.jit import helper, kernel
 from taut.compiled.lanes import aligned_zeros
-from taut.spaces.labels import NEW, OLD, ProductRoom, SumRoom, sums_of
+from taut.spaces.labels import ProductRoom
+from taut.spaces.sums import NEW, OLD, SumRoom, sums_of
 
 #: What is known of a block in a visit, numbers in one array: its weight; what of it the truth has;
 #: what v0 may hand on as one plane; the share of v0 that is kept; what `new` is to be multiplied
@@ -257,6 +258,7 @@ class VisitRoom(NamedTuple):
 
     point: np.ndarray
     keys: np.ndarray
+    on_old: np.ndarray  # inner products of labels with v0
     places: np.ndarray
     sums: SumRoom
 
@@ -264,8 +266,9 @@ class VisitRoom(NamedTuple):
     def of(cls, data: CompiledData, products: ProductRoom, n_planes: int) -> VisitRoom:
         """For a thread that takes inner products there, of up to so many labels in a visit."""
         sums = SumRoom.of(products, data.blocks.features, data.operations.single is not None)
-        point, keys = (aligned_zeros(size, np.float64) for size in (LEAST + 1, n_planes))
-        return cls(point, keys, aligned_zeros(n_planes, np.int64), sums)
+        sizes = LEAST + 1, n_planes, n_planes
+        point, keys, on_old = (aligned_zeros(size, np.float64) for size in sizes)
+        return cls(point, keys, on_old, aligned_zeros(n_planes, np.int64), sums)
 
 
 def going_through(operations: Any) -> Callable:
@@ -275,21 +278,20 @@ def going_through(operations: Any) -> Callable:
     that are part of v0, of which point[KEPT] is left in the end. The label `best` comes first, then
     those from number `start` on by their violations after that, then those that had weight.
     """
-    _hold, clear, along, measure, add, shrink = sums_of(operations)
+    _hold, start_sums, along, measure, add, shrink = sums_of(operations)
     loss_of = operations.loss
 
-    def known_of(data, i, label, room):
-        """The inner products of a label's psi with v0 and with what is new."""
-        point, rows = room.point, room.sums
-        on_old = point[OLD_OWN] - along(data, i, label, OLD, rows)
-        return on_old, point[SCALE] * (point[NEW_OWN] - along(data, i, label, NEW, rows))
+    def on_new_of(data, i, label, room):
+        """The inner product of a label's psi with what is new."""
+        point = room.point
+        return point[SCALE] * (point[NEW_OWN] - along(data, i, label, NEW, room.sums))
 
-    known = helper(known_of)
+    along_new = helper(on_new_of)
 
     def go_to(data, i, own, labels, q, count, violation, coef, stiffness, room, change):
         """Take the step to a label, if it is worth it."""
         point, rows, label = room.point, room.sums, labels[q]
-        on_old, on_new = known(data, i, label, room)
+        on_old, on_new = room.on_old[q], along_new(data, i, label, room)
         weight = point[KEPT] * coef[q] + point[SCALE] * change[q]
         if not is_worth(point, violation[q], weight, on_old, on_new, stiffness):
             return
@@ -313,16 +315,18 @@ def going_through(operations: Any) -> Callable:
     def go_through(
         data, i, own, labels, first, start, count, best, violation, coef, stiffness, room, change
     ):
-        point, keys, places = room.point, room.keys, room.places
-        clear(i, room.sums)
+        point, keys, places, on_old = room.point, room.keys, room.places, room.on_old
+        start_sums(data, i, own, room.sums)
         point[OLD_OWN], point[NEW_OWN] = along(data, i, own, OLD, room.sums), 0.0
         for q in range(count):
             change[q] = 0.0
+            if q == best or q >= start or (q >= first and coef[q] != 0.0):
+                on_old[q] = point[OLD_OWN] - along(data, i, labels[q], OLD, room.sums)
         go(data, i, own, labels, best, count, violation, coef, stiffness, room, change)
         low, waiting = bar(point, stiffness), 0
         for q in range(start, count):
-            on_old, on_new = known(data, i, labels[q], room)
-            now = violation_now(point, violation[q], on_old, on_new, stiffness)
+            on_new = along_new(data, i, labels[q], room)
+            now = violation_now(point, violation[q], on_old[q], on_new, stiffness)
             if q != best and now > low:
                 keys[waiting], places[waiting] = -now, q
                 waiting += 1

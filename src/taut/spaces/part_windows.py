@@ -93,7 +93,7 @@ def _n_potentials(space, i, s):
 def _functions() -> SpaceFunctions:
     """What compiled code does with w."""
     return SpaceFunctions(
-        ask_for_nothing, _pull, _push, through_weights(_pull, _push, allocates=True), no_square,
+        ask_for_nothing, _pull, _push, through_weights(_pull, _push), no_square,
         _n_potentials, _n_potentials, touch_all, single=_single,
     )  # fmt: skip
 

@@ -7,7 +7,7 @@ import functools
 from taut.compiled.jit import helper
 from taut.spaces.labels import PUSHES, SINGLES, push_single, single_potential, touch_single
 from taut.spaces.linear import SpaceFunctions, through_weights
-from taut.spaces.scaling import Adding, Reading, ScaledSpace
+from taut.spaces.scaling import Adding, Reading, ScaledSpace, UnscaledSpace
 
 
 @functools.cache
@@ -51,6 +51,20 @@ def _push_single(space, i, index, amount, w):
 
 SINGLES[ScaledSpace] = _single
 PUSHES[ScaledSpace] = _push_single
+
+
+def _single_unscaled(space, i, index, w):
+    """A potential of block i alone, of weights as they are."""
+    return single_potential(space.inside, i, index, w)
+
+
+def _push_single_unscaled(space, i, index, amount, w):
+    """Add the features of a potential to weights as they are."""
+    push_single(space.inside, i, index, amount, w)
+
+
+SINGLES[UnscaledSpace] = _single_unscaled
+PUSHES[UnscaledSpace] = _push_single_unscaled
 
 
 def _of_block(function):

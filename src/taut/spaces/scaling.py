@@ -41,6 +41,12 @@ class ScaledSpace(NamedTuple):
     rises: np.ndarray  # by how much the scaling raises the curvature of each block's exact step
 
 
+class UnscaledSpace(NamedTuple):
+    """The same where R is the identity and bounds do not count: v is w."""
+
+    inside: tuple
+
+
 class Reading(NamedTuple):
     """Compute w from v."""
 

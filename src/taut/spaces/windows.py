@@ -296,22 +296,58 @@ def _add_geometry(space, i, w, t, level, out, room):
 
 
 @helper
+def _product(weights, cells):
+    """The product of a row of a template with the cells under it."""
+    total = weights.dtype.type(0.0)
+    for k in range(cells.shape[0]):
+        total += weights[k] * weights.dtype.type(cells[k])
+    return total
+
+
+@helper
+def _mirrored_product(weights, cells, mirror):
+    """The same where cells are those of the mirror image."""
+    total, channels = weights.dtype.type(0.0), mirror.shape[0]
+    for first in range(0, cells.shape[0], channels):
+        own = cells.shape[0] - channels - first
+        for c in range(channels):
+            total += weights[own + mirror[c]] * weights.dtype.type(cells[first + c])
+    return total
+
+
+@helper
+def _add_row(factor, cells, weights):
+    """Add cells times a number to a row of a template."""
+    for k in range(cells.shape[0]):
+        weights[k] += factor * weights.dtype.type(cells[k])
+
+
+@helper
+def _add_mirrored_row(factor, cells, mirror, weights):
+    """The same where cells are those of the mirror image."""
+    channels = mirror.shape[0]
+    for first in range(0, cells.shape[0], channels):
+        own = cells.shape[0] - channels - first
+        for c in range(channels):
+            weights[own + mirror[c]] += factor * weights.dtype.type(cells[first + c])
+
+
+@helper
 def cells_alone(space, i, j, w):
     """Bias and products of the cells of window j of block i alone."""
     m, channels = space.image[i], space.cells.shape[1]
     t, level, y, x = place_of(space, m, j)
-    columns, first = space.levels.shapes[level, 1], space.levels.cells[level]
-    total = w.dtype.type(0.0)
-    for dy in range(space.heights[t]):
-        for dx in range(space.widths[t]):
-            source = _source(space, i, t, dy, dx) * channels
-            cell = first + (y + dy) * columns + x + dx
-            if space.mirrored[i]:
-                for c in range(channels):
-                    total += w[source + space.mirror[c]] * space.cells[cell, c]
-            else:
-                for c in range(channels):
-                    total += w[source + c] * space.cells[cell, c]
+    cells, length = space.cells.reshape(space.cells.size), space.widths[t] * channels
+    under = (space.levels.cells[level] + y * space.levels.shapes[level, 1] + x) * channels
+    own, total = space.firsts[t] * channels, w.dtype.type(0.0)
+    for _ in range(space.heights[t]):
+        row, weights = cells[under : under + length], w[own : own + length]
+        if space.mirrored[i]:
+            total += _mirrored_product(weights, row, space.mirror)
+        else:
+            total += _product(weights, row)
+        own += length
+        under += space.levels.shapes[level, 1] * channels
     return space.unit * total + space.bias * w[_bias(space, t)]
 
 
@@ -349,18 +385,17 @@ def push_cells(space, i, j, amount, w):
     """Add the cells of window j of block i, and its bias, to w."""
     m, channels = space.image[i], space.cells.shape[1]
     t, level, y, x = place_of(space, m, j)
-    columns, first = space.levels.shapes[level, 1], space.levels.cells[level]
-    factor = w.dtype.type(amount * space.unit)
-    for dy in range(space.heights[t]):
-        for dx in range(space.widths[t]):
-            source = _source(space, i, t, dy, dx) * channels
-            cell = first + (y + dy) * columns + x + dx
-            if space.mirrored[i]:
-                for c in range(channels):
-                    w[source + space.mirror[c]] += factor * space.cells[cell, c]
-            else:
-                for c in range(channels):
-                    w[source + c] += factor * space.cells[cell, c]
+    cells, length = space.cells.reshape(space.cells.size), space.widths[t] * channels
+    under = (space.levels.cells[level] + y * space.levels.shapes[level, 1] + x) * channels
+    own, factor = space.firsts[t] * channels, w.dtype.type(amount * space.unit)
+    for _ in range(space.heights[t]):
+        row, weights = cells[under : under + length], w[own : own + length]
+        if space.mirrored[i]:
+            _add_mirrored_row(factor, row, space.mirror, weights)
+        else:
+            _add_row(factor, row, weights)
+        own += length
+        under += space.levels.shapes[level, 1] * channels
     w[_bias(space, t)] += w.dtype.type(amount * space.bias)
 
 
@@ -405,7 +440,7 @@ def touch_all(space, i, action):
 def _functions() -> SpaceFunctions:
     """What compiled code does with w."""
     return SpaceFunctions(
-        ask_for_nothing, _pull, _push, through_weights(_pull, _push, allocates=True), no_square,
+        ask_for_nothing, _pull, _push, through_weights(_pull, _push), no_square,
         _n_windows, _n_windows, touch_all, single=_single,
     )  # fmt: skip
 

@@ -96,7 +96,7 @@ class Boxes(CompiledStructure):
     'CONVERGED'
     """
 
-    allocates = True  # products of matrices
+    allocates = False
     takes_examples = True
     settled: float = 1.0  # overlap from which windows are right, if the best overlaps more
 

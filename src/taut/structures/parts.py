@@ -146,7 +146,7 @@ class Parts(CompiledStructure):
     [[12.0, 12.0], [28.0, 12.0]]
     """
 
-    allocates = True  # products of matrices
+    allocates = False
     takes_examples = True
 
     def __init__(
