@@ -10,6 +10,7 @@ from sklearn.pipeline import make_pipeline
 import taut
 from taut import BinarySVM, ChainSVM, MulticlassSVM
 from taut.errors import InvalidData, InvalidFile, InvalidType
+from taut.exports import to_crfsuite
 from taut.features import RowFeatures, SequenceFeatures, TextFeatures
 from taut.features.columns import Vocabulary
 
@@ -161,6 +162,12 @@ def test_certify_refuses_an_extractor_with_other_columns(tmp_path, sorter, tagge
     assert changed.predict(TEXTS).tolist() != KINDS
     with pytest.raises(InvalidData, match="features_ of the model is not what fit leaves"):
         taut.certify(changed, TEXTS, KINDS)
+
+
+def test_dumps_name_the_features_of_the_extractor(tmp_path, tagger):
+    to_crfsuite(tagger, tmp_path / "dump")
+    dump = (tmp_path / "dump").read_text()
+    assert all(f": {name}\n" in dump for name in tagger.features_.get_feature_names_out())
 
 
 def test_what_is_no_extractor_is_refused(tmp_path):
