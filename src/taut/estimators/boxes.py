@@ -14,19 +14,18 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted
 
-from taut.checks import as_share, check_flag, check_number
+from taut.checks import as_share, check_number
 from taut.data.source import Source
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
 from taut.estimators.base import as_solver, estimator
-from taut.estimators.forms import LINEAR, form_of
+from taut.estimators.extraction_settings import WINDOWS, check_settings, check_weights
 from taut.estimators.online import OnlineEstimator, Plan
 from taut.inference.box_refinement import NO_REFINEMENT, fit_refinement, refined
 from taut.metrics import mean_average_precision, suppress
 from taut.metrics.matching import check as matched
-from taut.problem import Problem, check_factor
+from taut.problem import Problem
 from taut.solvers import DualCoordinate, Solver
-from taut.solving import check_ends
 from taut.spaces.windows import SHARED_OF_CLASS, WindowFeatures
 from taut.streamed import StreamedProblem
 from taut.structures import Boxes
@@ -35,63 +34,12 @@ from taut.vision.boxes import Detections
 from taut.vision.maps import MapShards
 from taut.vision.photographs import Photographs
 from taut.vision.pyramid import Pyramid
-from taut.vision.templates import Frame, scales_of, shown_boxes, templates_of
+from taut.vision.templates import Frame, margin_of, scales_of, shown_boxes, templates_of
 
 _CANDIDATES = 2000  # windows of each class that suppression looks at
-_OUTSIDE = 0.3  # of a template's side, which may lie outside the image
 _REFINED = 200  # images that boxes are refined by
 _REFINED_BYTES = 1 << 26  # of their cells
 _HIT = 0.5  # overlap with an object from which a detection is right, to `fit_probabilities`
-
-
-def check_training(model: Any) -> None:
-    """Refuse settings of training before features are extracted."""
-    model._check_options()
-    as_solver(model.solver)
-    check_factor(model.C)
-    check_ends(model.tol, model.max_iter, model.time_limit)
-
-
-def extraction_of(model: Any, names: Sequence[str]) -> np.ndarray:
-    """Parameters that say how images are looked at, as a fitted attribute."""
-    return np.array([float(getattr(model, name)) for name in names])
-
-
-def check_extraction(model: Any, names: Sequence[str]) -> None:
-    """Refuse to answer with parameters that were changed since the fit."""
-    now, fitted = extraction_of(model, names), model.extraction_
-    for name, value, known in zip(names, now.tolist(), fitted.tolist(), strict=True):
-        if value != known:
-            raise InvalidData(
-                f"{name} = {value:g}, and the model was fitted with {known:g}: set it back, or fit "
-                "again"
-            )
-
-
-def check_settings(model: Any, flags: Sequence[str]) -> None:
-    """Refuse what detectors have in common: settings of training and of pyramids, and flags."""
-    check_training(model)
-    if form_of(model.kernel) is not LINEAR:
-        raise InvalidData(
-            f"kernel = {model.kernel!r}: templates are weights of cells; leave the kernel out, "
-            "or choose among windows by taut.structures.Candidates, which takes kernels"
-        )
-    for name in flags:
-        check_flag(name, getattr(model, name))
-    whole = ("aspects", 1), ("cells", 1), ("cell", 2), ("border", 0), ("longest", 1)
-    for name, least in whole:
-        value = getattr(model, name)
-        check_number(name, value)
-        if value < least or int(value) != value:
-            raise InvalidData(f"{name} = {value}: give a whole number from {least} on")
-    check_number("scale_step", model.scale_step)
-    if not 1.01 <= model.scale_step < math.inf:
-        raise InvalidData(f"scale_step = {model.scale_step}: give a factor of at least 1.01")
-
-
-def margin_of(cells: int, border: int) -> int:
-    """Cells around an image, for templates that reach beyond it."""
-    return math.ceil(_OUTSIDE * math.sqrt(cells)) + border
 
 
 class Found(NamedTuple):
@@ -321,7 +269,7 @@ class BoxSVM(OnlineEstimator):
 
     def _check(self) -> None:
         """Refuse parameters before any work is done; the structure's follow when it is made."""
-        check_settings(self, ("mirror", "refine", "colour"))
+        check_settings(self, ("mirror", "refine", "colour"), WINDOWS)
         as_share("suppression", self.suppression)
 
     def _truths(self, photographs: Photographs, boxes: Any) -> list[Truth]:
@@ -443,11 +391,7 @@ class BoxSVM(OnlineEstimator):
                     answers.append(Detections(np.empty((0, 4)), self.classes_[:0], np.empty(0)))
                     continue
                 features = WindowFeatures([pyramid], templates)
-                if features.n_features != len(self.coef_):
-                    raise InvalidData(
-                        f"image {i} has features for {features.n_features} weights, and the model "
-                        f"has {len(self.coef_)}: give the features that fit saw"
-                    )
+                check_weights(self, features.n_features, f"image {i} has")
                 if w is None:
                     w = features.pad(self.coef_.astype(np.float32))
                 if len(room) < features.n_potentials:

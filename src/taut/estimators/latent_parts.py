@@ -8,14 +8,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from taut.checks import check_number
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
 from taut.estimators.alternating import Alternating
 from taut.estimators.base import estimator
 from taut.estimators.boxes import BoxSVM
-from taut.estimators.part_detector import PartDetector, check_whole
-from taut.latent.alternation import LatentProblem
+from taut.estimators.extraction_settings import check_whole
+from taut.estimators.part_detector import PartDetector
+from taut.latent.alternation import LatentProblem, check_rounds
 from taut.metrics import mean_average_precision, suppress
 from taut.spaces.windows import KNOTS, MEASURES
 from taut.structures import LatentParts
@@ -133,9 +133,8 @@ class LatentPartSVM(Alternating, PartDetector):
 
     def _check(self) -> None:
         super()._check()
-        check_whole(self, "n_parts", 1)
-        for name in ("max_rounds", "round_tol"):
-            check_number(name, getattr(self, name))
+        check_whole("n_parts", self.n_parts, 1)
+        check_rounds(self.max_rounds, self.round_tol)
 
     @staticmethod
     def _edges(i: int, truth: Boxes) -> np.ndarray | None:

@@ -13,11 +13,16 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from taut.binding import bind
-from taut.checks import check_flag, check_number
+from taut.checks import check_number
 from taut.errors import InvalidData
 from taut.estimators.base import StructuralEstimator, estimator
-from taut.estimators.boxes import check_extraction, check_training, extraction_of
-from taut.estimators.forms import LINEAR, form_of
+from taut.estimators.extraction_settings import (
+    check_extraction,
+    check_settings,
+    check_weights,
+    extraction_of,
+    pyramid_of,
+)
 from taut.solvers import MultiSample
 from taut.structures import Parts
 from taut.vision.hog import HogPyramid
@@ -57,22 +62,12 @@ class PartDetector(StructuralEstimator):
 
     def _check(self) -> None:
         """Refuse parameters before any work is done."""
-        if form_of(self.kernel) is not LINEAR:
-            raise InvalidData(
-                f"kernel = {self.kernel!r}: templates are weights of cells; leave the kernel out"
-            )
-        check_training(self)
-        check_flag("colour", self.colour)
-        check_whole(self, "side", 1)
-        check_whole(self, "cell", 2)
-        for name in ("cells", "reach", "longest"):
+        check_settings(self, ("colour",), (("side", 1), ("cell", 2), ("longest", 1)))
+        for name in ("cells", "reach"):
             value = getattr(self, name)
             check_number(name, value)
             if not 0.0 < value < math.inf:
                 raise InvalidData(f"{name} = {value}: give a number above 0")
-        check_number("scale_step", self.scale_step)
-        if not self.scale_step > 1.01:
-            raise InvalidData(f"scale_step = {self.scale_step}: give a factor of at least 1.01")
 
     def _extractor(self, frame: PartFrame) -> HogPyramid:
         return HogPyramid(
@@ -154,16 +149,9 @@ class PartDetector(StructuralEstimator):
         """Some images as data of the structure, with as many weights as the model has."""
         check_extraction(self, _EXTRACTION)
         extractor = self._extractor(frame)
-        pyramids = [photographs.pyramid(i, extractor) for i in numbers]
-        small = [i for i, pyramid in zip(numbers, pyramids, strict=True) if pyramid is None]
-        if small:
-            raise InvalidData(f"image {small[0]} is smaller than any window: give a larger image")
+        pyramids = [pyramid_of(photographs, i, extractor) for i in numbers]
         data: Any = bind(structure, pyramids)
-        if data.n_features != len(self.coef_):
-            raise InvalidData(
-                f"images have features for {data.n_features} weights, and the model has "
-                f"{len(self.coef_)}: give the features that fit saw"
-            )
+        check_weights(self, data.n_features, "images have")
         return data
 
     def _found_in(
@@ -192,11 +180,3 @@ class PartDetector(StructuralEstimator):
                 for pose, score in zip(own, (scores[i] - nothing).tolist(), strict=True)
                 if score > -math.inf
             ]
-
-
-def check_whole(model: Any, name: str, least: int) -> None:
-    """Refuse a parameter that is no whole number, or too small."""
-    value = getattr(model, name)
-    check_number(name, value)
-    if value < least or int(value) != value:
-        raise InvalidData(f"{name} = {value}: give a whole number from {least} on")

@@ -12,7 +12,8 @@ from taut.checks import check_flag
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
 from taut.estimators.base import estimator
-from taut.estimators.part_detector import PartDetector, check_whole
+from taut.estimators.extraction_settings import check_whole
+from taut.estimators.part_detector import PartDetector
 from taut.metrics import pck, suppress
 from taut.problem import Problem
 from taut.vision.joints import (
@@ -163,7 +164,7 @@ class PartSVM(PartDetector):
     def _check(self) -> None:
         super()._check()
         check_flag("mirror", self.mirror)
-        check_whole(self, "aspects", 1)
+        check_whole("aspects", self.aspects, 1)
 
     def _shown(self, photographs: Photographs, joints: Any, visible: Any, sizes: Any) -> ShownParts:
         """Joints in the coordinates of the images that features are extracted from."""

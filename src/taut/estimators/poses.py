@@ -17,7 +17,16 @@ from taut.data.angles import as_angles, grid_of
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
 from taut.estimators.base import StructuralEstimator, estimator
-from taut.estimators.boxes import check_extraction, check_settings, extraction_of, margin_of
+from taut.estimators.extraction_settings import (
+    WINDOWS,
+    check_extraction,
+    check_settings,
+    check_weights,
+    check_whole,
+    extraction_of,
+    pyramid_of,
+    too_small,
+)
 from taut.inference.best_angle import best_pose
 from taut.inference.box_refinement import NO_REFINEMENT, fit_refinement, refined
 from taut.kernels import AngleFunction, GaussianLabels, LabelKernel, SectorLabels, VonMisesLabels
@@ -33,7 +42,7 @@ from taut.vision.boxes import Boxes as Truth
 from taut.vision.boxes import FoundPoses
 from taut.vision.hog import HogPyramid
 from taut.vision.photographs import Photographs
-from taut.vision.templates import Templates, scales_of, stretches_of
+from taut.vision.templates import Templates, margin_of, scales_of, stretches_of
 
 
 class _Frame(NamedTuple):
@@ -273,16 +282,12 @@ class PoseSVM(StructuralEstimator):
 
     def _check(self) -> None:
         """Refuse parameters before any work is done."""
-        check_settings(self, ("explicit", "colour", "mirror", "refine"))
+        check_settings(self, ("explicit", "colour", "mirror", "refine"), WINDOWS)
         check_number("mirror_sum", self.mirror_sum)
         if not math.isfinite(self.mirror_sum):
             raise InvalidData(f"mirror_sum = {self.mirror_sum}: give a finite number of radians")
         if self.n_angles is not None:
-            check_number("n_angles", self.n_angles)
-            if self.n_angles < 2 or int(self.n_angles) != self.n_angles:
-                raise InvalidData(
-                    f"n_angles = {self.n_angles}: give a whole number of angles from 2 on"
-                )
+            check_whole("n_angles", self.n_angles, 2)
         self._angle_kernel()
 
     def _grid(self) -> np.ndarray:
@@ -392,17 +397,11 @@ class PoseSVM(StructuralEstimator):
         one = self._templates(self.template_, 1)
 
         def find(i: int) -> tuple[np.ndarray, float, float]:
-            pyramid = photographs.pyramid(i, extractor)
-            if pyramid is None:
-                raise InvalidData(f"image {i} is smaller than any window: give a larger image")
+            pyramid = pyramid_of(photographs, i, extractor)
             features = WindowFeatures([pyramid], templates)
-            if features.n_features != len(self.coef_):
-                raise InvalidData(
-                    f"image {i} has features for {features.n_features} weights, and the model has "
-                    f"{len(self.coef_)}: give the features that fit saw"
-                )
+            check_weights(self, features.n_features, f"image {i} has")
             if not features.window_counts[0]:
-                raise InvalidData(f"image {i} is smaller than any window: give a larger image")
+                raise too_small(i)
             w = features.pad(self.coef_.astype(np.float32))
             window, angle, score = best_pose(features, w, numbers_of, self.angles_)
             edges = features.edges(0, window + 1)[window]
