@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import scipy.special
 
+from taut.checks import check_positive
 from taut.data.angles import as_angles, nearest_angles, turns
 from taut.errors import InvalidData, InvalidType
-from taut.kernels.base import check_positive
 from taut.kernels.given import checked_values
 from taut.kernels.labels import LabelKernel, Labels
 
