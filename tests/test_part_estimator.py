@@ -179,7 +179,7 @@ def test_joints_outside_the_image_are_invisible(model):
     [
         (([], np.zeros((0, 3, 2))), {}, "images is empty"),
         ((made(2)[0], made(3)[1]), {}, "images has 2 images and joints objects of 3"),
-        ((made(2)[0], None), {}, "y to be passed"),
+        ((made(2)[0], None), {}, "joints to be passed"),
         ((made(2)[0], np.zeros((2, 3))), {}, r"joints has shape \(2, 3\)"),
         ((made(2)[0], np.full((2, 3, 2), np.nan)), {}, "all joints of all objects are invisible"),
         ((*made(2), np.zeros((2, 3), dtype=bool)), {}, "all joints of all objects are invisible"),
@@ -243,7 +243,7 @@ def test_parts_are_found_from_boxes_alone(tmp_path):
     [
         (made(2)[0], [[(0, 0, 9, 9), (9, 9, 20, 20)], []], {}, "image 0 has 2 boxes"),
         (made(2)[0], [[("a", 0, 0, 9, 9)], [("b", 0, 0, 9, 9)]], {}, "boxes are of 2 classes"),
-        (made(2)[0], None, {}, "y to be passed"),
+        (made(2)[0], None, {}, "boxes to be passed"),
         (made(2)[0], [[], []], {}, "no image has a box"),
         (*boxed(2, 0), {"n_parts": 0}, "n_parts = 0"),
         (*boxed(2, 0), {"side": 30}, "give a smaller side"),

@@ -25,8 +25,6 @@ from taut.vision.part_frames import PartFrame, parts_of_template
 from taut.vision.photographs import Photographs
 from taut.vision.poses import JointPose
 
-_TRIES = 4  # objects that are looked for, for each that may be found
-
 
 @estimator
 class LatentPartSVM(Alternating, PartDetector):
@@ -107,7 +105,7 @@ class LatentPartSVM(Alternating, PartDetector):
             Factors on the losses of images.
         """
         self._check()
-        self._need(boxes)
+        self._need(boxes, "boxes")
         photographs = Photographs(images, self.longest)
         truths = as_boxes(boxes, len(photographs))
         weight = check_sample_weight(sample_weight, len(truths), unit="image")
@@ -211,8 +209,7 @@ class LatentPartSVM(Alternating, PartDetector):
             One for each image, the highest score first.
         """
         answers = []
-        for own in self._found(images, _TRIES * top):
-            kept = [found for found in own if found[1] >= threshold and found[0].visible.any()]
+        for kept in self._kept(images, top, threshold, suppression):
             edges = np.array(
                 [np.tile(pose.joints[0], 2) + pose.size * self.box_ for pose, _ in kept]
             ).reshape(-1, 4)
@@ -229,7 +226,7 @@ class LatentPartSVM(Alternating, PartDetector):
 
     def score(self, images: Any, boxes: Any = None, overlap: float = 0.5) -> float:
         """Average precision at an overlap."""
-        self._need(boxes)
+        self._need(boxes, "boxes")
         truths = as_boxes(boxes, len(Photographs(images, self.longest)))
         found = self.detect(images, top=20, threshold=-math.inf)
         return mean_average_precision(found, truths, overlap)

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from taut.binding import bind
-from taut.checks import check_number
+from taut.checks import as_share, check_number
 from taut.errors import InvalidData
 from taut.estimators.base import StructuralEstimator, estimator
 from taut.estimators.extraction_settings import (
@@ -23,6 +23,7 @@ from taut.estimators.extraction_settings import (
     extraction_of,
     pyramid_of,
 )
+from taut.metrics.matching import check_count
 from taut.solvers import MultiSample
 from taut.structures import Parts
 from taut.vision.hog import HogPyramid
@@ -34,7 +35,8 @@ from taut.vision.poses import JointPose
 _SPRING = 0.25  # sizes of the object that springs measure distances in
 _LEAST = 0.05  # of what springs weigh the square of a distance with
 _AT_ONCE = 8  # images that are looked at together
-_EXTRACTION = ("cell", "cells", "side", "colour")
+_EXTRACTION = ("cell", "cells", "side", "colour", "longest")
+_TRIES = 4  # objects that are looked for, for each that may be found
 
 
 @estimator
@@ -118,11 +120,12 @@ class PartDetector(StructuralEstimator):
         chosen = np.zeros(len(self.counts_), np.int64) if aspects is None else np.asarray(aspects)
         if (
             chosen.shape != self.counts_.shape
+            or chosen.dtype.kind not in "iu"
             or not ((chosen >= 0) & (chosen < self.counts_)).all()
         ):
             raise InvalidData(
-                f"aspects = {aspects!r:.100}: give a number below {self.counts_.tolist()} for each "
-                "part"
+                f"aspects = {aspects!r:.100}: give a whole number from 0 on for each part, below "
+                f"{self.counts_.tolist()}"
             )
         check_extraction(self, _EXTRACTION)
         total = int(self.counts_.sum())
@@ -130,6 +133,18 @@ class PartDetector(StructuralEstimator):
         per_template = (len(self.coef_) - structure.tail) // total - 1
         weights = self.coef_[: total * per_template].reshape(total, self.side, self.side, -1)
         return weights[np.cumsum(self.counts_) - self.counts_ + chosen]
+
+    def _kept(
+        self, images: Any, top: int, threshold: float, suppression: float
+    ) -> list[list[tuple[JointPose, float]]]:
+        """What may be among the `top` objects of each image once overlapping ones are dropped."""
+        check_count("top", top)
+        check_number("threshold", threshold)
+        as_share("suppression", suppression)
+        return [
+            [found for found in own if found[1] >= threshold and found[0].visible.any()]
+            for own in self._found(images, _TRIES * top)
+        ]
 
     def _found(self, images: Any, count: int) -> list[list[tuple[JointPose, float]]]:
         """Up to so many objects of each image with their scores, in pixels of the image."""

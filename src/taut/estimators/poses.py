@@ -28,7 +28,12 @@ from taut.estimators.extraction_settings import (
     too_small,
 )
 from taut.inference.best_angle import best_pose
-from taut.inference.box_refinement import NO_REFINEMENT, fit_refinement, refined
+from taut.inference.box_refinement import (
+    MOST_IMAGES,
+    NO_REFINEMENT,
+    fit_refinement,
+    refined,
+)
 from taut.kernels import AngleFunction, GaussianLabels, LabelKernel, SectorLabels, VonMisesLabels
 from taut.kernels.angles import check_angles
 from taut.metrics import pose_losses
@@ -56,7 +61,6 @@ class _Frame(NamedTuple):
 _EXTRACTION = (
     "cell", "cells", "border", "colour", "longest", "kappa", "explicit", "precision",
 )  # fmt: skip
-_REFINED = 200  # images that boxes are refined by
 
 
 @estimator
@@ -203,8 +207,8 @@ class PoseSVM(StructuralEstimator):
             Factors on the losses of images.
         """
         self._check()
-        self._need(boxes)
-        self._need(angles)
+        self._need(boxes, "boxes")
+        self._need(angles, "angles")
         photographs = Photographs(images, self.longest)
         edges = self._edges(photographs, boxes)
         edges = edges * np.array([photographs.ratios(i) for i in range(len(edges))])
@@ -267,7 +271,7 @@ class PoseSVM(StructuralEstimator):
         """What boxes are refined by, learned at the windows that score highest at all angles."""
         if not self.refine:
             return NO_REFINEMENT
-        some = np.random.default_rng(0).permutation(len(pyramids))[:_REFINED]
+        some = np.random.default_rng(0).permutation(len(pyramids))[:MOST_IMAGES]
         features = WindowFeatures([pyramids[i] for i in some], self._templates(frame.template, 1))
         one = mean_template(w, self._numbers_of()(self._grid()))
         truths = [Truth(edges[[i]], np.zeros(1, np.int64), np.zeros(1, bool)) for i in some]
@@ -417,8 +421,8 @@ class PoseSVM(StructuralEstimator):
 
     def score(self, images: Any, boxes: Any = None, angles: Any = None) -> float:
         """Minus the mean loss, so at most 0: higher is better."""
-        self._need(boxes)
-        self._need(angles)
+        self._need(boxes, "boxes")
+        self._need(angles, "angles")
         photographs = Photographs(images, self.longest)
         edges = self._edges(photographs, boxes)
         return -float(pose_losses(self.predict(images), edges, angles).mean())
