@@ -82,7 +82,7 @@ def check_weights(model: Any, n_features: int, images: str) -> None:
         )
 
 
-def pyramid_of(photographs: Photographs, i: int, extractor: Any) -> Pyramid:
+def pyramid_at(photographs: Photographs, i: int, extractor: Any) -> Pyramid:
     """The features of an image in which something must be found."""
     pyramid = photographs.pyramid(i, extractor)
     if pyramid is None:

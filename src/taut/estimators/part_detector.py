@@ -21,7 +21,7 @@ from taut.estimators.extraction_settings import (
     check_settings,
     check_weights,
     extraction_of,
-    pyramid_of,
+    pyramid_at,
 )
 from taut.metrics.matching import check_count
 from taut.solvers import MultiSample
@@ -35,7 +35,7 @@ from taut.vision.poses import JointPose
 _SPRING = 0.25  # sizes of the object that springs measure distances in
 _LEAST = 0.05  # of what springs weigh the square of a distance with
 _AT_ONCE = 8  # images that are looked at together
-_EXTRACTION = ("cell", "cells", "side", "colour", "longest")
+_EXTRACTION = ("cell", "cells", "side", "colour")
 _TRIES = 4  # objects that are looked for, for each that may be found
 
 
@@ -164,7 +164,7 @@ class PartDetector(StructuralEstimator):
         """Some images as data of the structure, with as many weights as the model has."""
         check_extraction(self, _EXTRACTION)
         extractor = self._extractor(frame)
-        pyramids = [pyramid_of(photographs, i, extractor) for i in numbers]
+        pyramids = [pyramid_at(photographs, i, extractor) for i in numbers]
         data: Any = bind(structure, pyramids)
         check_weights(self, data.n_features, "images have")
         return data

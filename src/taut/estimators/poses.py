@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field
+from numbers import Real
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -24,7 +25,7 @@ from taut.estimators.extraction_settings import (
     check_weights,
     check_whole,
     extraction_of,
-    pyramid_of,
+    pyramid_at,
     too_small,
 )
 from taut.inference.best_angle import best_pose
@@ -200,7 +201,8 @@ class PoseSVM(StructuralEstimator):
             own. A folder stands for its images, sorted by name.
         boxes : array-like of shape (n, 4), or list
             Left, top, right and bottom of the object of each image, in pixels, or a list of one box
-            for each, as `BoxSVM` takes it, such as `taut.vision.read_boxes(...).boxes`.
+            for each, as `BoxSVM` takes it, such as `taut.vision.read_boxes(...).boxes`. Classes of
+            boxes have no effect.
         angles : array-like of shape (n,)
             Of each object, in radians.
         sample_weight : array-like, optional
@@ -358,8 +360,9 @@ class PoseSVM(StructuralEstimator):
 
     def _edges(self, photographs: Photographs, boxes: Any) -> np.ndarray:
         """One box for each image, as it is given."""
-        rows = isinstance(boxes, np.ndarray) and boxes.ndim == 2
-        truths = photographs.truths(boxes[:, None] if rows else boxes)
+        if isinstance(boxes, Sequence | np.ndarray) and all(map(_is_box, boxes)):
+            boxes = [[own] for own in boxes]
+        truths = photographs.truths(boxes)
         for i, truth in enumerate(truths):
             if len(truth.edges) != 1 or truth.ignored.any():
                 raise InvalidData(
@@ -401,7 +404,7 @@ class PoseSVM(StructuralEstimator):
         one = self._templates(self.template_, 1)
 
         def find(i: int) -> tuple[np.ndarray, float, float]:
-            pyramid = pyramid_of(photographs, i, extractor)
+            pyramid = pyramid_at(photographs, i, extractor)
             features = WindowFeatures([pyramid], templates)
             check_weights(self, features.n_features, f"image {i} has")
             if not features.window_counts[0]:
@@ -426,3 +429,12 @@ class PoseSVM(StructuralEstimator):
         photographs = Photographs(images, self.longest)
         edges = self._edges(photographs, boxes)
         return -float(pose_losses(self.predict(images), edges, angles).mean())
+
+
+def _is_box(given: Any) -> bool:
+    """Whether something is a single box, not a list of boxes."""
+    return (
+        isinstance(given, Sequence | np.ndarray)
+        and len(given) == 4
+        and all(isinstance(edge, Real) for edge in given)
+    )

@@ -25,7 +25,8 @@ def angle_errors(found: ArrayLike, truths: ArrayLike) -> np.ndarray:
     Raises
     ------
     InvalidData
-        Angles are not finite, more than a full turn, or as many as others.
+        Angles are not finite, or more than a full turn, or there are more of the one than of the
+        other.
 
     Examples
     --------

@@ -24,8 +24,8 @@ class Photographs:
             folder, images = images, list_images(images)
             if not images:
                 raise InvalidData(
-                    f"images = {os.fspath(folder)!r}: there are no images in this folder, whose "
-                    f"names end with {', '.join(sorted(SUFFIXES))}; give one that has some"
+                    f"images = {os.fspath(folder)!r}: there are no images in this folder; give "
+                    f"one with files whose names end with {', '.join(sorted(SUFFIXES))}"
                 )
         if isinstance(images, np.ndarray) and images.ndim == 3:
             raise InvalidData("images is one image: give a list of images, [image]")

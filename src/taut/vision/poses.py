@@ -24,7 +24,7 @@ _TINY = 1e-12  # what is added to costs: a sparse matrix takes 0 for no edge
 class JointPose(NamedTuple):
     """Where the parts of the object in an image are."""
 
-    joints: np.ndarray  # (n_parts, 2), float64: x and y in pixels; of those that are not seen any
+    joints: np.ndarray  # (n_parts, 2), float64: x and y in pixels; any where a joint is not seen
     visible: np.ndarray  # (n_parts,), bool
     aspects: np.ndarray  # (n_parts,), int: the number of each part's aspect
     size: float  # of the object in pixels, in the measure that `sizes_of` or you choose
@@ -208,7 +208,7 @@ def aspects_of(
     Returns
     -------
     Aspects
-        Clusters and their centres, the nearest to above first.
+        Clusters and their centres, those that are highest in the image first.
 
     Examples
     --------
