@@ -104,6 +104,10 @@ def test_mirrored_twice_is_as_before():
     assert_allclose(again[0][seen], joints[seen])
     with pytest.raises(InvalidData, match="swaps"):
         mirrored_joints(joints, seen, widths, [1, 2, 3, 0])
+    with pytest.raises(InvalidData, match="swaps"):
+        mirrored_joints(joints, seen, widths, [0, 1, 2, 7])
+    with pytest.raises(InvalidData, match="widths has shape"):
+        mirrored_joints(joints, seen, widths[:3], swaps)
     with pytest.raises(InvalidData, match="joints has shape"):
         mirrored_joints(joints[0], seen, widths, swaps)
     with pytest.raises(InvalidData, match="visible has shape"):

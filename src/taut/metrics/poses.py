@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from taut.data.angles import as_angles, turns
+from taut.data.arrays import as_numbers
 from taut.errors import InvalidData
 from taut.vision.boxes import FoundPoses, paired_overlaps
 
@@ -67,7 +68,7 @@ def pose_losses(found: FoundPoses, edges: ArrayLike, angles: ArrayLike) -> np.nd
     array([0.75])
     """
     turned = angle_errors(found.angles, angles)
-    wanted = np.asarray(edges, dtype=np.float64)
+    wanted = np.asarray(as_numbers(edges, "boxes"), dtype=np.float64)
     if wanted.shape != np.shape(found.edges):
         raise InvalidData(
             f"boxes have shape {wanted.shape}, and those that were found {np.shape(found.edges)}: "

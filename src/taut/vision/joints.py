@@ -97,6 +97,24 @@ def as_visible(visible: Any, shape: tuple[int, ...], name: str = "visible") -> n
     return given.astype(bool)
 
 
+def as_limbs(limbs: Any, n_joints: int, name: str = "limbs") -> np.ndarray:
+    """Pairs of joints, checked; shape (n_limbs, 2), int64."""
+    ends = np.asarray(limbs)
+    if not ends.size:
+        return np.empty((0, 2), dtype=np.int64)
+    if ends.ndim != 2 or ends.shape[1] != 2 or ends.dtype.kind not in "iu":
+        raise InvalidData(
+            f"{name} has shape {ends.shape} and type {ends.dtype}: give the numbers of two joints "
+            "for each"
+        )
+    if not 0 <= ends.min() <= ends.max() < n_joints:
+        raise InvalidData(
+            f"{name} has joints {ends.min()} to {ends.max()}, and there are {n_joints}: give the "
+            "numbers of two joints for each"
+        )
+    return ends.astype(np.int64)
+
+
 def within_images(places: np.ndarray, seen: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """Which visible joints lie in their images; others are taken for invisible, with a warning.
 

@@ -13,6 +13,8 @@ from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 
+from taut.checks import check_number
+from taut.data.arrays import as_numbers
 from taut.errors import InvalidData
 from taut.vision.joints import read_joints
 
@@ -172,8 +174,8 @@ def tree_of(
             "be found: leave out parts that are hardly ever visible, or give the tree"
         )
     degrees = np.bincount(np.concatenate(edges.nonzero()), minlength=n_parts)
-    if root is not None and not 0 <= root < n_parts:
-        raise InvalidData(f"root = {root}: give the number of a part, 0 to {n_parts - 1}")
+    if root is not None and root not in range(n_parts):
+        raise InvalidData(f"root = {root!r}: give the number of a part, 0 to {n_parts - 1}")
     top = int(degrees.argmax()) if root is None else root
     above = breadth_first_order(edges, top, directed=False)[1].astype(np.int64)
     above[top] = -1
@@ -226,6 +228,7 @@ def aspects_of(
     above = check_parents(parents)
     if len(above) != places.shape[1]:
         raise InvalidData(f"parents has {len(above)} parts, joints have {places.shape[1]}")
+    check_number("count", count)
     if count < 1:
         raise InvalidData(f"count = {count}: give at least 1 aspect for each part")
     scaled = places / _sizes(sizes, places, seen)[:, None, None]
@@ -298,13 +301,16 @@ def mirrored_joints(
             [ 90.,   5.]]])
     """
     places, seen = read_joints(joints, visible)
-    order = np.asarray(swaps)
-    if order.shape != seen.shape[1:] or not np.array_equal(order[order], np.arange(len(order))):
+    order, own = np.asarray(swaps), np.arange(seen.shape[1])
+    if not np.array_equal(np.sort(order, axis=None), own) or (order[order] != own).any():
         raise InvalidData(
             f"swaps = {order.tolist()}: give for each part the one that it changes places with, or "
             "itself"
         )
-    places[:, :, 0] = np.asarray(widths, dtype=np.float64)[:, None] - places[:, :, 0]
+    across = np.asarray(as_numbers(widths, "widths"), dtype=np.float64)
+    if across.shape != places.shape[:1]:
+        raise InvalidData(f"widths has shape {across.shape}: give one to each of {len(places)}")
+    places[:, :, 0] = across[:, None] - places[:, :, 0]
     return places[:, order], seen[:, order]
 
 
@@ -312,7 +318,7 @@ def _sizes(sizes: ArrayLike | None, places: np.ndarray, seen: np.ndarray) -> np.
     """The sizes that are given, checked, or those of the joints."""
     if sizes is None:
         return sizes_of(places, seen)
-    given = np.asarray(sizes, dtype=np.float64)
+    given = np.asarray(as_numbers(sizes, "sizes"), dtype=np.float64)
     if given.shape != places.shape[:1] or not (np.isfinite(given) & (given > 0.0)).all():
         raise InvalidData(f"sizes have shape {given.shape}: give {len(places)} numbers above 0")
     return given
