@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from taut.binding import complete
-from taut.checks import check_choice, check_number
+from taut.checks import check_choice
 from taut.data.arrays import Checked, Matrix, as_matrix, as_sequences, holds_sequences
 from taut.data.chunks import Chunk
 from taut.data.labels import as_labels, share_right
@@ -61,8 +61,6 @@ class Alternating(OnlineEstimator):
             **more,
         )  # fmt: skip
         options, fitted_before = self._options(), {"coef_", "dual_coef_"} & vars(self).keys()
-        for name in ("max_rounds", "round_tol"):
-            check_number(name, getattr(self, name))
         result = alternate(
             problem,
             max_rounds=self.max_rounds,
