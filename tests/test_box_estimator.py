@@ -131,7 +131,7 @@ def test_classes_have_templates_of_their_own(monkeypatch):
     assert_array_equal(model.classes_, ["card", "post"])
     assert set(model.templates_[:, 2]) == {0, 1}
     assert model.score(*made(8, seed=7, names=("card", "post"))) > 0.9
-    monkeypatch.setattr("taut.estimators.boxes._CANDIDATES", 2)
+    monkeypatch.setattr("taut.estimators.box_detector._CANDIDATES", 2)
     (found,) = model.detect(images[1:2], threshold=-math.inf)
     assert set(found.classes) == {"card", "post"}  # each has candidates of its own
 
@@ -262,7 +262,7 @@ def test_images_smaller_than_a_window_have_nothing_in_them(model):
         ([], [], {}, "images is empty"),
         (made(2)[0], made(3)[1], {}, "2 images, and boxes of 3"),
         (made(2)[0], [[], []], {}, "no image has a box"),
-        (made(2)[0], None, {}, "y to be passed"),
+        (made(2)[0], None, {}, "boxes to be passed"),
         (made(2)[0][0], [[]], {}, "give a list of images"),
         (*made(3), {"kernel": "rbf"}, "leave the kernel out"),
         (*made(3), {"aspects": 0}, "aspects = 0"),

@@ -478,7 +478,7 @@ def test_killed_and_resumed_is_uninterrupted(tmp_path):
         ({"size": (0, 2)}, "size = "),
         ({"scale": 0.0}, "scale = 0.0"),
         ({"radius": -1.0}, "radius = -1.0"),
-        ({"least": 0.0}, "least = 0.0: give a number above 0"),
+        ({"least": 0.0}, "least = 0.0: give a finite number above 0"),
         ({"sampling": "best"}, "sampling = 'best'"),
         ({"suppression": 1.5}, "suppression = 1.5"),
     ],

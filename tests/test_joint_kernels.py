@@ -573,8 +573,8 @@ def test_kernels_that_change(data):
     [
         (LINEAR, [0, 7], r"y\[1\] = 7 is none of the labels of JointKernel"),
         (PairProduct(Linear(), ClassSimilarity(np.eye(2))), [0, 3], "is none of the 2 classes"),
-        (PairProduct(Linear(), VonMisesLabels(1.0)), ["a", 0], "compares angles in radians"),
-        (PairProduct(Linear(), VonMisesLabels(1.0)), [np.inf, 0], "compares angles in radians"),
+        (PairProduct(Linear(), VonMisesLabels(1.0)), ["a", 0], "no angles in radians"),
+        (PairProduct(Linear(), VonMisesLabels(1.0)), [np.inf, 0], "no angles in radians"),
         (PairProduct(Linear(), VonMisesLabels(1.0)), [90.0, 0], "angle 90, more than .*deg2rad"),
         (LINEAR, ["a", 0], "compares classes 0..3"),
         (LINEAR, [0.5, 0], "compares classes 0..3"),

@@ -90,11 +90,11 @@ def test_visibility():
         (lambda: pck(JOINTS, JOINTS * np.nan, np.ones((2, 3))), "joint 0 of object 0 is visible"),
         (lambda: pck(JOINTS, JOINTS, np.zeros((2, 3))), "no joint counts"),
         (lambda: pck(JOINTS, JOINTS, share=0.0), "share = 0.0"),
-        (lambda: pck(JOINTS, JOINTS, between=(0, 3)), "joints are 0 to 2"),
+        (lambda: pck(JOINTS, JOINTS, between=(0, 3)), "and there are 3"),
         (lambda: pck(JOINTS, JOINTS, lengths=[1.0, 0.0]), "above 0 for each of the 2 objects"),
         (lambda: pck(JOINTS, JOINTS, lengths=[1, 1], between=(0, 1)), "give one of them"),
         (lambda: pcp(JOINTS, JOINTS, [0, 1]), "two joints for each"),
-        (lambda: pcp(JOINTS, JOINTS, [(0, 5)]), "joints are 0 to 2"),
+        (lambda: pcp(JOINTS, JOINTS, [(0, 5)]), "and there are 3"),
         (lambda: visibility_accuracy([True], [True]), "for each joint of each object"),
     ],
 )

@@ -106,6 +106,24 @@ def test_saved_and_loaded_it_finds_the_same(model, tmp_path):
     assert model.templates().shape == (3, 3, 3, 37)
 
 
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        ({"top": 1.5}, "top = 1.5"),
+        ({"threshold": "low"}, "threshold = 'low'"),
+        ({"suppression": 2}, "suppression = 2"),
+    ],
+)
+def test_wrong_wishes_are_refused_before_work(model, wanted, message):
+    with pytest.raises(InvalidData, match=message):
+        model.detect(made(1)[0], **wanted)
+
+
+def test_aspects_of_templates_are_whole_numbers(model):
+    with pytest.raises(InvalidData, match="give a whole number from 0 on for each part"):
+        model.templates([0.5, 0.0, 0.0])
+
+
 @pytest.mark.parametrize("changed", [{"cell": 16}, {"cells": 9.0}, {"side": 4}])
 def test_parameters_that_were_changed_since_the_fit_are_refused(model, changed):
     (name,), other = changed, copy.copy(model).set_params(**changed)
@@ -179,7 +197,7 @@ def test_joints_outside_the_image_are_invisible(model):
     [
         (([], np.zeros((0, 3, 2))), {}, "images is empty"),
         ((made(2)[0], made(3)[1]), {}, "images has 2 images and joints objects of 3"),
-        ((made(2)[0], None), {}, "y to be passed"),
+        ((made(2)[0], None), {}, "joints to be passed"),
         ((made(2)[0], np.zeros((2, 3))), {}, r"joints has shape \(2, 3\)"),
         ((made(2)[0], np.full((2, 3, 2), np.nan)), {}, "all joints of all objects are invisible"),
         ((*made(2), np.zeros((2, 3), dtype=bool)), {}, "all joints of all objects are invisible"),
@@ -191,6 +209,9 @@ def test_joints_outside_the_image_are_invisible(model):
         (made(3), {"tree": [("head", 1)]}, "joint 'head', which there is not"),
         (made(3), {"swaps": [("left", "wing")]}, "joint 'wing'"),
         (made(3), {"names": ["a", "b"]}, "names has 2 names"),
+        (made(3), {"names": 3}, "names = 3: give a list"),
+        (made(3), {"tree": 1}, "tree = 1: give a list"),
+        ((*made(2), None, ["small", "large"]), {}, "sizes.* cannot be read as a number"),
         (made(3), {"aspects": 0}, "aspects = 0"),
         (made(3), {"side": 2.5}, "side = 2.5"),
         (made(3), {"cells": 0.0}, "cells = 0.0"),
@@ -202,6 +223,11 @@ def test_joints_outside_the_image_are_invisible(model):
 def test_bad_input_is_refused_before_work(arguments, settings, message):
     with pytest.raises(InvalidData, match=message):
         PartSVM(**{**SETTINGS, "names": NAMES, **settings}).fit(*arguments)
+
+
+def test_a_folder_without_images_is_named(tmp_path):
+    with pytest.raises(InvalidData, match="there are no images in this folder"):
+        PartSVM(**SETTINGS).fit(tmp_path, made(2)[1])
 
 
 def test_a_given_tree_serves_one_image():
@@ -243,9 +269,10 @@ def test_parts_are_found_from_boxes_alone(tmp_path):
     [
         (made(2)[0], [[(0, 0, 9, 9), (9, 9, 20, 20)], []], {}, "image 0 has 2 boxes"),
         (made(2)[0], [[("a", 0, 0, 9, 9)], [("b", 0, 0, 9, 9)]], {}, "boxes are of 2 classes"),
-        (made(2)[0], None, {}, "y to be passed"),
+        (made(2)[0], None, {}, "boxes to be passed"),
         (made(2)[0], [[], []], {}, "no image has a box"),
         (*boxed(2, 0), {"n_parts": 0}, "n_parts = 0"),
+        (*boxed(2, 0), {"max_rounds": 0}, "max_rounds = 0"),
         (*boxed(2, 0), {"side": 30}, "give a smaller side"),
     ],
 )

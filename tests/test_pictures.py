@@ -288,6 +288,11 @@ def test_parts_are_drawn_where_they_are():
         (lambda: plot_joint_grid([image()], [], [[[1, 2]]] * 2), "truths is of 2 images"),
         (lambda: plot_parts(np.zeros((3, 3, 31)), [[0, 0]]), "templates has the shape"),
         (lambda: plot_parts(np.zeros((1, 3, 3, 31)), [0, 0]), "x and y of each of the 1 parts"),
+        (
+            lambda: plot_parts(np.zeros((1, 3, 3, 31)), [[0, 0]], [(0, 1)]),
+            "limbs has joints 0 to 1, and there are 1",
+        ),
+        (lambda: plot_joints(image(), [("a", "b")], [[1, 2], [3, 4]]), "the numbers of two joints"),
         (lambda: plot_precision_recall({}), "give a dict of names and curves"),
         (lambda: plot_overlap_recall([1]), "give a dict of names and curves"),
         (lambda: plot_template(np.zeros((3, 3))), r"template has the shape \(3, 3\)"),

@@ -55,8 +55,9 @@ def test_it_finds_boxes_and_angles(model):
     assert ((found.angles >= 0.0) & (found.angles < 2.0 * np.pi)).all()
     assert_allclose(model.score(images, boxes, angles), -pose_losses(found, boxes, angles).mean())
     assert model.certificate_.relative_gap <= 0.02
-    boxes_of_one = [[tuple(box)] for box in boxes]
-    assert model.score(images, boxes_of_one, angles) == model.score(images, boxes, angles)
+    score = model.score(images, boxes, angles)
+    for same in (boxes.tolist(), list(boxes), [[tuple(box)] for box in boxes]):
+        assert model.score(images, same, angles) == score
 
 
 def test_angles_are_refined(model):
@@ -141,7 +142,7 @@ def test_wrong_data_are_refused(model):
         ((images, boxes, angles[:3]), "3 angles"),
         ((images, boxes[:3], angles), "4 images"),
         ((images, [*[[b] for b in boxes[:3].tolist()], []], angles), "image 3 has 0 boxes"),
-        ((images, boxes), "requires y"),
+        ((images, boxes), "requires angles"),
     ):
         with pytest.raises(InvalidData, match=message):
             fresh.fit(*wrong)

@@ -84,7 +84,6 @@ def test_aspects_are_clusters_of_places():
         rest = np.unique(found.numbers[~known, arm])
         assert len(rest) == 1  # the most frequent one
     assert_array_equal(found.counts, 2)
-    assert_allclose(found.anchors(3.0), 3.0 * np.vstack(found.centres))
     one = aspects_of(joints[:1], np.ones((1, 4), bool), [1, -1, 1, 1], 5, sizes[:1])
     assert_array_equal(one.counts, 1)  # there is one place for each
     for count, parents, message in ((0, [1, -1, 1, 1], "count = 0"), (1, [-1, 0], "2 parts")):
@@ -105,7 +104,11 @@ def test_mirrored_twice_is_as_before():
     assert_allclose(again[0][seen], joints[seen])
     with pytest.raises(InvalidData, match="swaps"):
         mirrored_joints(joints, seen, widths, [1, 2, 3, 0])
-    with pytest.raises(InvalidData, match="joints have shape"):
+    with pytest.raises(InvalidData, match="swaps"):
+        mirrored_joints(joints, seen, widths, [0, 1, 2, 7])
+    with pytest.raises(InvalidData, match="widths has shape"):
+        mirrored_joints(joints, seen, widths[:3], swaps)
+    with pytest.raises(InvalidData, match="joints has shape"):
         mirrored_joints(joints[0], seen, widths, swaps)
     with pytest.raises(InvalidData, match="visible has shape"):
         mirrored_joints(joints, seen[0], widths, swaps)

@@ -17,6 +17,15 @@ def check_number(name: str, value: Any) -> None:
         raise InvalidType(f"{name} = {value!r}: give a number")
 
 
+def check_positive(name: str, value: Any) -> float:
+    """A finite number above 0."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise InvalidType(f"{name} = {value!r}: give a positive number")
+    if not (np.isfinite(value) and value > 0.0):
+        raise InvalidData(f"{name} = {value}: give a finite number above 0")
+    return float(value)
+
+
 def as_share(name: str, value: Any) -> float:
     """A number from 0 to 1."""
     check_number(name, value)

@@ -10,7 +10,7 @@ import numpy as np
 from taut.errors import InvalidData
 
 
-def as_angles(labels: Any, name: str = "the kernel on angles") -> np.ndarray:
+def as_angles(labels: Any, name: str, advice: str = "give finite numbers") -> np.ndarray:
     """Finite numbers of at most a full turn, or InvalidData."""
     try:
         angles = np.asarray(labels, np.float64)
@@ -18,8 +18,7 @@ def as_angles(labels: Any, name: str = "the kernel on angles") -> np.ndarray:
         angles = np.full(1, np.nan)
     if angles.ndim != 1 or not np.isfinite(angles).all():
         raise InvalidData(
-            f"{name} compares angles in radians, and got {reprlib.repr(labels)}: give finite "
-            "numbers as labels, or aspect=, a function of a label that returns one"
+            f"{name} got {reprlib.repr(labels)}, which are no angles in radians: {advice}"
         )
     largest = np.abs(angles).max(initial=0.0)
     if largest > 2.0 * np.pi * (1.0 + 1e-6):  # probably degrees

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from taut.binding import complete
-from taut.checks import check_choice, check_number
+from taut.checks import check_choice
 from taut.data.arrays import Checked, Matrix, as_matrix, as_sequences, holds_sequences
 from taut.data.chunks import Chunk
 from taut.data.labels import as_labels, share_right
@@ -66,8 +66,6 @@ class Alternating(OnlineEstimator):
             **more,
         )  # fmt: skip
         options, fitted_before = self._options(), {"coef_", "dual_coef_"} & vars(self).keys()
-        for name in ("max_rounds", "round_tol"):
-            check_number(name, getattr(self, name))
         if facts is not None:
             self._describe(lambda w, of: form.attributes(self, w, coef_shape, of) | facts)
         result = alternate(

@@ -129,11 +129,11 @@ class Estimator(HasKernel, Interoperable):
         """Refuse columns that fit did not see."""
         validate_data(self, named(X, matrix), reset=False, skip_check_array=True)
 
-    def _need(self, y: Any) -> None:
+    def _need(self, y: Any, name: str = "y") -> None:
         """Refuse to learn without targets."""
         if y is None:
             raise InvalidData(
-                f"{type(self).__name__} requires y to be passed, but the target y is None"
+                f"{type(self).__name__} requires {name} to be passed, but the target {name} is None"
             )
 
     def _threads(self) -> int:

@@ -71,8 +71,7 @@ class LatentBoxSVM(Alternating, BoxSVM):
 
     def _check(self) -> None:
         super()._check()
-        for name in ("max_rounds", "round_tol", "settled"):
-            check_number(name, getattr(self, name))
+        check_number("settled", self.settled)
         check_rounds(self.max_rounds, self.round_tol)
 
     def _structure(self, frame: Frame) -> LatentBoxes:

@@ -8,14 +8,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from taut.checks import check_number
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
 from taut.estimators.alternating import Alternating
 from taut.estimators.base import estimator
 from taut.estimators.boxes import BoxSVM
-from taut.estimators.part_detector import PartDetector, check_whole
-from taut.latent.alternation import LatentProblem
+from taut.estimators.extraction_settings import check_whole
+from taut.estimators.part_detector import PartDetector
+from taut.latent.alternation import LatentProblem, check_rounds
 from taut.metrics import mean_average_precision, suppress
 from taut.spaces.windows import KNOTS, MEASURES
 from taut.structures import LatentParts
@@ -24,8 +24,6 @@ from taut.vision.boxes import Boxes, Detections
 from taut.vision.part_frames import PartFrame, parts_of_template
 from taut.vision.photographs import Photographs
 from taut.vision.poses import JointPose
-
-_TRIES = 4  # objects that are looked for, for each that may be found
 
 
 @estimator
@@ -107,7 +105,7 @@ class LatentPartSVM(Alternating, PartDetector):
             Factors on the losses of images.
         """
         self._check()
-        self._need(boxes)
+        self._need(boxes, "boxes")
         photographs = Photographs(images, self.longest)
         truths = as_boxes(boxes, len(photographs))
         weight = check_sample_weight(sample_weight, len(truths), unit="image")
@@ -133,9 +131,8 @@ class LatentPartSVM(Alternating, PartDetector):
 
     def _check(self) -> None:
         super()._check()
-        check_whole(self, "n_parts", 1)
-        for name in ("max_rounds", "round_tol"):
-            check_number(name, getattr(self, name))
+        check_whole("n_parts", self.n_parts, 1)
+        check_rounds(self.max_rounds, self.round_tol)
 
     @staticmethod
     def _edges(i: int, truth: Boxes) -> np.ndarray | None:
@@ -212,8 +209,7 @@ class LatentPartSVM(Alternating, PartDetector):
             One for each image, the highest score first.
         """
         answers = []
-        for own in self._found(images, _TRIES * top):
-            kept = [found for found in own if found[1] >= threshold and found[0].visible.any()]
+        for kept in self._kept(images, top, threshold, suppression):
             edges = np.array(
                 [np.tile(pose.joints[0], 2) + pose.size * self.box_ for pose, _ in kept]
             ).reshape(-1, 4)
@@ -230,7 +226,7 @@ class LatentPartSVM(Alternating, PartDetector):
 
     def score(self, images: Any, boxes: Any = None, overlap: float = 0.5) -> float:
         """Average precision at an overlap."""
-        self._need(boxes)
+        self._need(boxes, "boxes")
         truths = as_boxes(boxes, len(Photographs(images, self.longest)))
         found = self.detect(images, top=20, threshold=-math.inf)
         return mean_average_precision(found, truths, overlap)

@@ -13,11 +13,17 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from taut.binding import bind
-from taut.checks import check_flag, check_number
+from taut.checks import as_share, check_number
 from taut.errors import InvalidData
 from taut.estimators.base import StructuralEstimator, estimator
-from taut.estimators.boxes import check_extraction, check_training, extraction_of
-from taut.estimators.forms import LINEAR, form_of
+from taut.estimators.extraction_settings import (
+    check_extraction,
+    check_settings,
+    check_weights,
+    extraction_of,
+    pyramid_at,
+)
+from taut.metrics.matching import check_count
 from taut.solvers import MultiSample
 from taut.structures import Parts
 from taut.vision.hog import HogPyramid
@@ -30,6 +36,7 @@ _SPRING = 0.25  # sizes of the object that springs measure distances in
 _LEAST = 0.05  # of what springs weigh the square of a distance with
 _AT_ONCE = 8  # images that are looked at together
 _EXTRACTION = ("cell", "cells", "side", "colour")
+_TRIES = 4  # objects that are looked for, for each that may be found
 
 
 @estimator
@@ -57,22 +64,12 @@ class PartDetector(StructuralEstimator):
 
     def _check(self) -> None:
         """Refuse parameters before any work is done."""
-        if form_of(self.kernel) is not LINEAR:
-            raise InvalidData(
-                f"kernel = {self.kernel!r}: templates are weights of cells; leave the kernel out"
-            )
-        check_training(self)
-        check_flag("colour", self.colour)
-        check_whole(self, "side", 1)
-        check_whole(self, "cell", 2)
-        for name in ("cells", "reach", "longest"):
+        check_settings(self, ("colour",), (("side", 1), ("cell", 2), ("longest", 1)))
+        for name in ("cells", "reach"):
             value = getattr(self, name)
             check_number(name, value)
             if not 0.0 < value < math.inf:
                 raise InvalidData(f"{name} = {value}: give a number above 0")
-        check_number("scale_step", self.scale_step)
-        if not self.scale_step > 1.01:
-            raise InvalidData(f"scale_step = {self.scale_step}: give a factor of at least 1.01")
 
     def _extractor(self, frame: PartFrame) -> HogPyramid:
         return HogPyramid(
@@ -123,11 +120,12 @@ class PartDetector(StructuralEstimator):
         chosen = np.zeros(len(self.counts_), np.int64) if aspects is None else np.asarray(aspects)
         if (
             chosen.shape != self.counts_.shape
+            or chosen.dtype.kind not in "iu"
             or not ((chosen >= 0) & (chosen < self.counts_)).all()
         ):
             raise InvalidData(
-                f"aspects = {aspects!r:.100}: give a number below {self.counts_.tolist()} for each "
-                "part"
+                f"aspects = {aspects!r:.100}: give a whole number from 0 on for each part, below "
+                f"{self.counts_.tolist()}"
             )
         check_extraction(self, _EXTRACTION)
         total = int(self.counts_.sum())
@@ -135,6 +133,18 @@ class PartDetector(StructuralEstimator):
         per_template = (len(self.coef_) - structure.tail) // total - 1
         weights = self.coef_[: total * per_template].reshape(total, self.side, self.side, -1)
         return weights[np.cumsum(self.counts_) - self.counts_ + chosen]
+
+    def _kept(
+        self, images: Any, top: int, threshold: float, suppression: float
+    ) -> list[list[tuple[JointPose, float]]]:
+        """What may be among the `top` objects of each image once overlapping ones are dropped."""
+        check_count("top", top)
+        check_number("threshold", threshold)
+        as_share("suppression", suppression)
+        return [
+            [found for found in own if found[1] >= threshold and found[0].visible.any()]
+            for own in self._found(images, _TRIES * top)
+        ]
 
     def _found(self, images: Any, count: int) -> list[list[tuple[JointPose, float]]]:
         """Up to so many objects of each image with their scores, in pixels of the image."""
@@ -154,16 +164,9 @@ class PartDetector(StructuralEstimator):
         """Some images as data of the structure, with as many weights as the model has."""
         check_extraction(self, _EXTRACTION)
         extractor = self._extractor(frame)
-        pyramids = [photographs.pyramid(i, extractor) for i in numbers]
-        small = [i for i, pyramid in zip(numbers, pyramids, strict=True) if pyramid is None]
-        if small:
-            raise InvalidData(f"image {small[0]} is smaller than any window: give a larger image")
+        pyramids = [pyramid_at(photographs, i, extractor) for i in numbers]
         data: Any = bind(structure, pyramids)
-        if data.n_features != len(self.coef_):
-            raise InvalidData(
-                f"images have features for {data.n_features} weights, and the model has "
-                f"{len(self.coef_)}: give the features that fit saw"
-            )
+        check_weights(self, data.n_features, "images have")
         return data
 
     def _found_in(
@@ -192,11 +195,3 @@ class PartDetector(StructuralEstimator):
                 for pose, score in zip(own, (scores[i] - nothing).tolist(), strict=True)
                 if score > -math.inf
             ]
-
-
-def check_whole(model: Any, name: str, least: int) -> None:
-    """Refuse a parameter that is no whole number, or too small."""
-    value = getattr(model, name)
-    check_number(name, value)
-    if value < least or int(value) != value:
-        raise InvalidData(f"{name} = {value}: give a whole number from {least} on")

@@ -9,10 +9,12 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from taut.checks import check_flag
+from taut.data.arrays import as_numbers
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
 from taut.estimators.base import estimator
-from taut.estimators.part_detector import PartDetector, check_whole
+from taut.estimators.extraction_settings import check_whole
+from taut.estimators.part_detector import PartDetector
 from taut.metrics import pck, suppress
 from taut.problem import Problem
 from taut.vision.joints import (
@@ -25,8 +27,6 @@ from taut.vision.joints import (
 from taut.vision.part_frames import PartFrame, ShownParts, object_sizes, part_frame
 from taut.vision.photographs import Photographs
 from taut.vision.poses import JointPose
-
-_TRIES = 4  # objects that are looked for, for each that may be found
 
 
 @estimator
@@ -163,11 +163,11 @@ class PartSVM(PartDetector):
     def _check(self) -> None:
         super()._check()
         check_flag("mirror", self.mirror)
-        check_whole(self, "aspects", 1)
+        check_whole("aspects", self.aspects, 1)
 
     def _shown(self, photographs: Photographs, joints: Any, visible: Any, sizes: Any) -> ShownParts:
         """Joints in the coordinates of the images that features are extracted from."""
-        self._need(joints)
+        self._need(joints, "joints")
         places, seen = read_joints(joints, visible)
         n = len(photographs)
         if len(places) != n:
@@ -182,11 +182,13 @@ class PartSVM(PartDetector):
         if sizes is None:
             own = object_sizes(places, seen)
         else:
-            own = np.asarray(sizes, dtype=np.float64)
-            if own.shape != (n,) or not (np.isfinite(own) & (own > 0.0)).all():
+            own = np.asarray(as_numbers(sizes, "sizes"), dtype=np.float64)
+            if own.shape != (n,):
+                raise InvalidData(f"sizes has shape {own.shape}: give one to each of {n} images")
+            wrong = np.flatnonzero(~(np.isfinite(own) & (own > 0.0)))
+            if len(wrong):
                 raise InvalidData(
-                    f"sizes has shape {own.shape}: give a number of pixels above 0 for each of "
-                    f"the {n} images"
+                    f"sizes[{wrong[0]}] = {own[wrong[0]]}: give a number of pixels above 0"
                 )
             own = own * ratios.mean(axis=1)
         return ShownParts(places, seen, own, extents[:, 0] * ratios[:, 0])
@@ -258,8 +260,7 @@ class PartSVM(PartDetector):
             For each image, the highest score first.
         """
         answers = []
-        for own in self._found(images, _TRIES * top):
-            kept = [found for found in own if found[1] >= threshold and found[0].visible.any()]
+        for kept in self._kept(images, top, threshold, suppression):
             found = _joined([pose for pose, _ in kept], [score for _, score in kept], self)
             boxes = joint_boxes(found.joints, found.visible)
             which = suppress(boxes, found.scores, suppression, top)
@@ -297,7 +298,7 @@ class PartSVM(PartDetector):
 
         Joints are found within a fifth of the larger side of the box of all visible joints.
         """
-        self._need(joints)
+        self._need(joints, "joints")
         return pck(self.predict(images).joints, joints, visible).mean
 
 

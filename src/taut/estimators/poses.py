@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field
+from numbers import Real
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -17,9 +18,23 @@ from taut.data.angles import as_angles, grid_of
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
 from taut.estimators.base import StructuralEstimator, estimator
-from taut.estimators.boxes import check_extraction, check_settings, extraction_of, margin_of
+from taut.estimators.extraction_settings import (
+    WINDOWS,
+    check_extraction,
+    check_settings,
+    check_weights,
+    check_whole,
+    extraction_of,
+    pyramid_at,
+    too_small,
+)
 from taut.inference.best_angle import best_pose
-from taut.inference.box_refinement import NO_REFINEMENT, fit_refinement, refined
+from taut.inference.box_refinement import (
+    MOST_IMAGES,
+    NO_REFINEMENT,
+    fit_refinement,
+    refined,
+)
 from taut.kernels import AngleFunction, GaussianLabels, LabelKernel, SectorLabels, VonMisesLabels
 from taut.kernels.angles import check_angles
 from taut.metrics import pose_losses
@@ -33,7 +48,7 @@ from taut.vision.boxes import Boxes as Truth
 from taut.vision.boxes import FoundPoses
 from taut.vision.hog import HogPyramid
 from taut.vision.photographs import Photographs
-from taut.vision.templates import Templates, scales_of, stretches_of
+from taut.vision.templates import Templates, margin_of, scales_of, stretches_of
 
 
 class _Frame(NamedTuple):
@@ -47,7 +62,6 @@ class _Frame(NamedTuple):
 _EXTRACTION = (
     "cell", "cells", "border", "colour", "longest", "kappa", "explicit", "precision",
 )  # fmt: skip
-_REFINED = 200  # images that boxes are refined by
 
 
 @estimator
@@ -187,15 +201,16 @@ class PoseSVM(StructuralEstimator):
             own. A folder stands for its images, sorted by name.
         boxes : array-like of shape (n, 4), or list
             Left, top, right and bottom of the object of each image, in pixels, or a list of one box
-            for each, as `BoxSVM` takes it, such as `taut.vision.read_boxes(...).boxes`.
+            for each, as `BoxSVM` takes it, such as `taut.vision.read_boxes(...).boxes`. Classes of
+            boxes have no effect.
         angles : array-like of shape (n,)
             Of each object, in radians.
         sample_weight : array-like, optional
             Factors on the losses of images.
         """
         self._check()
-        self._need(boxes)
-        self._need(angles)
+        self._need(boxes, "boxes")
+        self._need(angles, "angles")
         photographs = Photographs(images, self.longest)
         edges = self._edges(photographs, boxes)
         edges = edges * np.array([photographs.ratios(i) for i in range(len(edges))])
@@ -258,7 +273,7 @@ class PoseSVM(StructuralEstimator):
         """What boxes are refined by, learned at the windows that score highest at all angles."""
         if not self.refine:
             return NO_REFINEMENT
-        some = np.random.default_rng(0).permutation(len(pyramids))[:_REFINED]
+        some = np.random.default_rng(0).permutation(len(pyramids))[:MOST_IMAGES]
         features = WindowFeatures([pyramids[i] for i in some], self._templates(frame.template, 1))
         one = mean_template(w, self._numbers_of()(self._grid()))
         truths = [Truth(edges[[i]], np.zeros(1, np.int64), np.zeros(1, bool)) for i in some]
@@ -273,16 +288,12 @@ class PoseSVM(StructuralEstimator):
 
     def _check(self) -> None:
         """Refuse parameters before any work is done."""
-        check_settings(self, ("explicit", "colour", "mirror", "refine"))
+        check_settings(self, ("explicit", "colour", "mirror", "refine"), WINDOWS)
         check_number("mirror_sum", self.mirror_sum)
         if not math.isfinite(self.mirror_sum):
             raise InvalidData(f"mirror_sum = {self.mirror_sum}: give a finite number of radians")
         if self.n_angles is not None:
-            check_number("n_angles", self.n_angles)
-            if self.n_angles < 2 or int(self.n_angles) != self.n_angles:
-                raise InvalidData(
-                    f"n_angles = {self.n_angles}: give a whole number of angles from 2 on"
-                )
+            check_whole("n_angles", self.n_angles, 2)
         self._angle_kernel()
 
     def _grid(self) -> np.ndarray:
@@ -349,8 +360,9 @@ class PoseSVM(StructuralEstimator):
 
     def _edges(self, photographs: Photographs, boxes: Any) -> np.ndarray:
         """One box for each image, as it is given."""
-        rows = isinstance(boxes, np.ndarray) and boxes.ndim == 2
-        truths = photographs.truths(boxes[:, None] if rows else boxes)
+        if isinstance(boxes, Sequence | np.ndarray) and all(map(_is_box, boxes)):
+            boxes = [[own] for own in boxes]
+        truths = photographs.truths(boxes)
         for i, truth in enumerate(truths):
             if len(truth.edges) != 1 or truth.ignored.any():
                 raise InvalidData(
@@ -392,17 +404,11 @@ class PoseSVM(StructuralEstimator):
         one = self._templates(self.template_, 1)
 
         def find(i: int) -> tuple[np.ndarray, float, float]:
-            pyramid = photographs.pyramid(i, extractor)
-            if pyramid is None:
-                raise InvalidData(f"image {i} is smaller than any window: give a larger image")
+            pyramid = pyramid_at(photographs, i, extractor)
             features = WindowFeatures([pyramid], templates)
-            if features.n_features != len(self.coef_):
-                raise InvalidData(
-                    f"image {i} has features for {features.n_features} weights, and the model has "
-                    f"{len(self.coef_)}: give the features that fit saw"
-                )
+            check_weights(self, features.n_features, f"image {i} has")
             if not features.window_counts[0]:
-                raise InvalidData(f"image {i} is smaller than any window: give a larger image")
+                raise too_small(i)
             w = features.pad(self.coef_.astype(np.float32))
             window, angle, score = best_pose(features, w, numbers_of, self.angles_)
             edges = features.edges(0, window + 1)[window]
@@ -418,8 +424,17 @@ class PoseSVM(StructuralEstimator):
 
     def score(self, images: Any, boxes: Any = None, angles: Any = None) -> float:
         """Minus the mean loss, so at most 0: higher is better."""
-        self._need(boxes)
-        self._need(angles)
+        self._need(boxes, "boxes")
+        self._need(angles, "angles")
         photographs = Photographs(images, self.longest)
         edges = self._edges(photographs, boxes)
         return -float(pose_losses(self.predict(images), edges, angles).mean())
+
+
+def _is_box(given: Any) -> bool:
+    """Whether something is a single box, not a list of boxes."""
+    return (
+        isinstance(given, Sequence | np.ndarray)
+        and len(given) == 4
+        and all(isinstance(edge, Real) for edge in given)
+    )

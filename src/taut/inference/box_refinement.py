@@ -13,6 +13,7 @@ from taut.data.arrays import offsets_of
 from taut.spaces.windows import WindowFeatures
 from taut.vision.boxes import Boxes, overlaps, paired_overlaps
 
+MOST_IMAGES = 200  # that a refinement is learned from
 _NEAR = 0.6  # overlap of windows that a refinement is learned from
 _OF_EACH = 14  # windows of each object, those of highest score
 _FOLDS = 4

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from taut.compiled.jit import helper
+from taut.data.arrays import offsets_of
 from taut.inference.distance_transforms import LineRoom, Spring, transform_grid
 from taut.spaces.windows import WindowSpace, count_windows, first_window, place_of
 from taut.vision.boxes import overlap_of
@@ -26,6 +27,7 @@ from taut.vision.boxes import overlap_of
 INVISIBLE = -1  # in place of the number of a window
 NOWHERE = -1e300  # the score of what cannot be; not infinite: compiled code assumes no number is
 _ANYWHERE = -1e299
+_SPRING = 4  # weights: of dx^2, dx, dy^2, dy
 
 
 class PartTree(NamedTuple):
@@ -41,6 +43,24 @@ class PartTree(NamedTuple):
     springs: np.ndarray  # of each template: of dx^2, dx, dy^2, dy
     anchors: np.ndarray  # of each template: where it is from the parent in cells, x and y
     unit: float  # cells that springs measure distances in
+
+
+def laid_out(parents: np.ndarray, anchors: list[np.ndarray], unit: float) -> tuple[PartTree, int]:
+    """The tree as oracles see it, and how many weights the tail has."""
+    counts = np.array([len(own) for own in anchors])
+    firsts = offsets_of(counts)
+    order = [int(np.flatnonzero(parents < 0)[0])]
+    for p in order:
+        order += np.flatnonzero(parents == p).tolist()
+    at = len(parents)
+    pairs, springs = np.zeros(len(parents), dtype=np.int64), np.zeros(firsts[-1], dtype=np.int64)
+    for p in order[1:]:
+        pairs[p] = at
+        at += (counts[parents[p]] + 1) * (counts[p] + 1)
+        springs[firsts[p] : firsts[p + 1]] = at + _SPRING * np.arange(counts[p])
+        at += _SPRING * counts[p]
+    tree = PartTree(np.array(order), parents, firsts, pairs, springs, np.vstack(anchors), unit)
+    return tree, int(at)
 
 
 class PartData(NamedTuple):

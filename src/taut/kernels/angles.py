@@ -8,14 +8,20 @@ from typing import Any
 import numpy as np
 import scipy.special
 
+from taut.checks import check_positive
 from taut.data.angles import as_angles, nearest_angles, turns
 from taut.errors import InvalidData, InvalidType
-from taut.kernels.base import check_positive
 from taut.kernels.given import checked_values
 from taut.kernels.labels import LabelKernel, Labels
 
 _MOST_TERMS = 10_000
 _ROUNDING = 32.0  # units in the last place, for each angle
+
+
+def _as_angles(labels: Labels) -> np.ndarray:
+    """Labels as angles."""
+    advice = "give finite numbers as labels, or aspect=, a function of a label that returns one"
+    return as_angles(labels, "the kernel on angles", advice)
 
 
 class VonMisesLabels(LabelKernel):
@@ -58,7 +64,7 @@ class VonMisesLabels(LabelKernel):
 
     def between(self, labels: Labels, others: Labels) -> np.ndarray:
         """By the cosines of differences."""
-        angles, more = as_angles(labels), as_angles(others)
+        angles, more = _as_angles(labels), _as_angles(others)
         return np.exp(self.kappa * (np.cos(angles[:, None] - more) - 1.0))
 
     def map(self, angles: Any, precision: float = 1e-9) -> np.ndarray:
@@ -83,7 +89,7 @@ class VonMisesLabels(LabelKernel):
             if size < np.finfo(float).eps:  # the rest is lost in rounding
                 break
             sizes.append(size)
-        turns = np.outer(as_angles(angles), np.arange(1, len(sizes)))
+        turns = np.outer(_as_angles(angles), np.arange(1, len(sizes)))
         both = np.stack([np.cos(turns), np.sin(turns)], axis=2).reshape(len(turns), -1)
         scale = np.sqrt(np.repeat(sizes[1:], 2))
         return np.hstack([np.full((len(turns), 1), np.sqrt(sizes[0])), both * scale])
@@ -115,7 +121,7 @@ class GaussianLabels(LabelKernel):
 
     def between(self, labels: Labels, others: Labels) -> np.ndarray:
         """By the squares of differences."""
-        turned = turns(as_angles(labels)[:, None], as_angles(others))
+        turned = turns(_as_angles(labels)[:, None], _as_angles(others))
         return np.exp(-0.5 * self.kappa * turned**2)
 
 
@@ -157,7 +163,7 @@ class SectorLabels(LabelKernel):
         return (own[:, None] == more).astype(np.float64)
 
     def _sectors(self, labels: Any) -> np.ndarray:
-        return nearest_angles(as_angles(labels), self.n)
+        return nearest_angles(_as_angles(labels), self.n)
 
 
 class AngleFunction(LabelKernel):
@@ -188,7 +194,7 @@ class AngleFunction(LabelKernel):
 
     def between(self, labels: Labels, others: Labels) -> np.ndarray:
         """What the function returns, checked."""
-        angles, more = as_angles(labels), as_angles(others)
+        angles, more = _as_angles(labels), _as_angles(others)
         given = self.function(angles, more)
         values = checked_values(repr(self), given, len(angles), len(more), "angles")
         return values.astype(np.float64, copy=False)

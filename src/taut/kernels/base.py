@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from taut.checks import check_positive
 from taut.data.arrays import Matrix, as_matrix
-from taut.errors import InvalidData, InvalidType
+from taut.errors import InvalidData
 
 Places = np.ndarray | slice
 EVERY = slice(None)
@@ -192,15 +193,6 @@ def check_width(X: Matrix, Z: Matrix) -> None:
             f"X has {X.shape[1]} columns and Z has {Z.shape[1]}: a kernel compares rows of one "
             "length"
         )
-
-
-def check_positive(name: str, value: Any) -> float:
-    """A parameter that must be a positive number."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise InvalidType(f"{name} = {value!r}: give a positive number")
-    if not (np.isfinite(value) and value > 0.0):
-        raise InvalidData(f"{name} = {value}: it must be positive and finite")
-    return float(value)
 
 
 def width_of(gamma: float | str, X: Matrix) -> float:

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from taut.checks import check_positive
 from taut.data.arrays import Matrix
-from taut.kernels.base import Kernel, KernelRows, check_positive
+from taut.kernels.base import Kernel, KernelRows
 
 
 def _unit(dtype: np.dtype) -> float:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from taut.checks import check_positive
 from taut.compiled.jit import kernel
 from taut.data.arrays import Matrix
 from taut.errors import InvalidData
@@ -15,7 +16,6 @@ from taut.kernels.base import (
     Kernel,
     KernelRows,
     check_gamma,
-    check_positive,
     stored_numbers,
     width_of,
 )

@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from taut.binding import complete
+from taut.checks import check_number
 from taut.compiled.jit import clock, compile_seconds
 from taut.console.interrupts import catch_interrupt, closing_all
 from taut.console.notices import one_of_each_kind
@@ -149,6 +150,8 @@ class LatentResult:
 
 def check_rounds(max_rounds: int, round_tol: float) -> None:
     """Refuse what no alternation could end at."""
+    check_number("max_rounds", max_rounds)
+    check_number("round_tol", round_tol)
     if not max_rounds >= 1:
         raise InvalidData(f"max_rounds = {max_rounds}: it must be at least 1")
     if not 0.0 <= round_tol < math.inf:

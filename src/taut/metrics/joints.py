@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from taut.checks import check_number
 from taut.data.arrays import as_numbers, show
 from taut.errors import InvalidData
-from taut.vision.joints import as_visible, joint_boxes, read_joints
+from taut.vision.joints import as_limbs, as_visible, joint_boxes, read_joints
 
 
 class RightShares(NamedTuple):
@@ -109,7 +109,7 @@ def pcp(
     [1.0, 0.0]
     """
     places, seen = read_joints(joints, visible)
-    ends = _as_limbs(limbs, places.shape[1])
+    ends = as_limbs(limbs, places.shape[1])
     off = _distances(found, places)[:, ends]
     length = np.linalg.norm(places[:, ends[:, 0]] - places[:, ends[:, 1]], axis=2)
     right = (off <= _check_share("share", share) * length[:, :, None]).all(axis=2)
@@ -145,19 +145,6 @@ def visibility_accuracy(found: ArrayLike, visible: ArrayLike) -> RightShares:
     return _shares(answers == as_visible(truth, truth.shape), np.ones(truth.shape, bool), "joint")
 
 
-def _as_limbs(limbs: Any, n_joints: int) -> np.ndarray:
-    """Pairs of joints, checked."""
-    ends = np.asarray(limbs)
-    if ends.ndim != 2 or ends.shape[1:] != (2,) or not len(ends) or ends.dtype.kind not in "iu":
-        raise InvalidData(
-            f"limbs has shape {ends.shape} and type {ends.dtype}: give the numbers of two joints "
-            "for each"
-        )
-    if ends.min() < 0 or ends.max() >= n_joints:
-        raise InvalidData(f"limbs has numbers of no joint: joints are 0 to {n_joints - 1}")
-    return ends.astype(np.int64)
-
-
 def _distances(found: Any, places: np.ndarray) -> np.ndarray:
     """How far joints were found from where they are; infinite of those that were not found."""
     answers = np.asarray(as_numbers(found, "found"), dtype=np.float64)
@@ -182,7 +169,7 @@ def _references(places: np.ndarray, seen: np.ndarray, between: Any, lengths: Any
             )
         return given
     if between is not None:
-        a, b = _as_limbs([between], places.shape[1])[0]
+        a, b = as_limbs([between], places.shape[1], "between")[0]
         apart = np.linalg.norm(places[:, a] - places[:, b], axis=1)
         return np.where(seen[:, a] & seen[:, b], apart, 0.0)
     edges = joint_boxes(places, seen)

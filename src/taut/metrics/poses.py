@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from taut.data.angles import as_angles, turns
+from taut.data.arrays import as_numbers
 from taut.errors import InvalidData
 from taut.vision.boxes import FoundPoses, paired_overlaps
 
@@ -25,7 +26,8 @@ def angle_errors(found: ArrayLike, truths: ArrayLike) -> np.ndarray:
     Raises
     ------
     InvalidData
-        Angles are not finite, more than a full turn, or as many as others.
+        Angles are not finite, or more than a full turn, or there are more of the one than of the
+        other.
 
     Examples
     --------
@@ -66,7 +68,7 @@ def pose_losses(found: FoundPoses, edges: ArrayLike, angles: ArrayLike) -> np.nd
     array([0.75])
     """
     turned = angle_errors(found.angles, angles)
-    wanted = np.asarray(edges, dtype=np.float64)
+    wanted = np.asarray(as_numbers(edges, "boxes"), dtype=np.float64)
     if wanted.shape != np.shape(found.edges):
         raise InvalidData(
             f"boxes have shape {wanted.shape}, and those that were found {np.shape(found.edges)}: "

@@ -144,3 +144,16 @@ class PartFeatures(WindowFeatures):
     def functions(self, structure):
         """Those of windows and a tail."""
         return _functions()
+
+    def places(self, i: int, windows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Template, level among those of all images, and column and row of windows of block i."""
+        space, n_templates = self._space, len(self.templates.rows)
+        m = int(space.image[i])
+        first, last = int(space.levels.starts[m]), int(space.levels.starts[m + 1])
+        begin = n_templates * first + m
+        starts = space.windows[begin : begin + n_templates * (last - first)]
+        slots = np.searchsorted(starts, windows, side="right") - 1
+        level = first + slots % (last - first)
+        columns = space.levels.shapes[level, 1] - space.widths[0] + 1
+        row, column = np.divmod(windows - starts[slots], columns)
+        return slots // (last - first), level, np.column_stack([column, row])

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from taut.checks import as_share
 from taut.compiled.heaps import exchange, heap, sink
 from taut.compiled.jit import helper
 from taut.compiled.label_rows import is_among
@@ -103,11 +104,9 @@ class Boxes(CompiledStructure):
     def __init__(self, templates: Templates, match: float = 0.5, suppression: float = 0.5) -> None:
         if not 0.0 <= match < 1.0:
             raise InvalidData(f"match = {match}: give an overlap from 0 up to, not with, 1")
-        if not 0.0 <= suppression <= 1.0:
-            raise InvalidData(f"suppression = {suppression}: give an overlap between 0 and 1")
         self.templates = templates
         self.match = match
-        self.suppression = suppression
+        self.suppression = as_share("suppression", suppression)
 
     def encode(self, X: Any, y: Any = None) -> Blocks:
         """X is a list of `Pyramid`, y one of `vision.boxes.Boxes` whose classes are numbers."""

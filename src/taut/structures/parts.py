@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from taut.checks import check_choice, check_number
-from taut.data.arrays import as_numbers, check_finite, offsets_of
+from taut.checks import as_share, check_choice, check_positive
+from taut.data.arrays import as_numbers, check_finite
 from taut.errors import InvalidData
 from taut.inference.marginals import check_temperature
 from taut.inference.part_marginals import PartMarginals, Potentials, part_marginals
@@ -17,11 +17,11 @@ from taut.inference.part_trees import (
     INVISIBLE,
     NOWHERE,
     PartData,
-    PartTree,
     best_root,
     fill_tables,
     forget_counts,
     hidden_loss,
+    laid_out,
     leave_out,
     place_loss,
     room_of,
@@ -30,12 +30,11 @@ from taut.inference.part_trees import (
 )
 from taut.spaces.labels import part
 from taut.spaces.part_windows import PartFeatures
-from taut.spaces.windows import WindowSpace, place_of
+from taut.spaces.windows import place_of
 from taut.structures.base import Blocks, CompiledStructure
-from taut.vision.poses import JointPose, as_joints, check_parents
+from taut.vision.poses import JointPose, check_parents, checked_pose
 from taut.vision.templates import Templates
 
-_SPRING = 4  # weights: of dx^2, dx, dy^2, dy
 _LINE = 16  # numbers: where room begins
 
 
@@ -169,18 +168,16 @@ class Parts(CompiledStructure):
                 "the anchors of all aspects of each part"
             )
         self.size = _as_size(size)
-        self.scale = _above_zero("scale", scale)
+        self.scale = check_positive("scale", scale)
         self.radius = np.broadcast_to(np.asarray(radius, dtype=np.float64), len(self.parents))
         if not (np.isfinite(self.radius) & (self.radius > 0.0)).all():
             raise InvalidData(f"radius = {radius!r}: give numbers of cells above 0")
-        self.unit = _above_zero("unit", unit)
-        self.least = _above_zero("least", least)
+        self.unit = check_positive("unit", unit)
+        self.least = check_positive("least", least)
         check_choice("sampling", sampling, tuple(_SAMPLES))
         self.sampling = sampling
-        if not 0.0 <= suppression <= 1.0:
-            raise InvalidData(f"suppression = {suppression}: give an overlap between 0 and 1")
-        self.suppression = suppression
-        self.tree, self.tail = _laid_out(self.parents, self.anchors, self.unit)
+        self.suppression = as_share("suppression", suppression)
+        self.tree, self.tail = laid_out(self.parents, self.anchors, self.unit)
         n_templates = int(self.tree.firsts[-1])
         rows, columns = (np.full(n_templates, side, dtype=np.int64) for side in self.size)
         nothing = np.zeros(n_templates, dtype=np.int64)
@@ -236,7 +233,7 @@ class Parts(CompiledStructure):
         self, features: PartFeatures, i: int, given: JointPose
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The label nearest to a pose, its places in the stored image, and their reach squared."""
-        joints, visible, aspects, size = self._checked(i, given)
+        joints, visible, aspects, size = checked_pose(given, np.diff(self.tree.firsts), i)
         label = np.full(self.n_parts, INVISIBLE, dtype=np.int32)
         centres, reach = np.zeros((self.n_parts, 2)), np.zeros(self.n_parts)
         if not visible.any():
@@ -266,27 +263,6 @@ class Parts(CompiledStructure):
         centres[near] = (places[near] - space.margin + half) * step
         reach[:] = (self.radius * cells[number]) ** 2
         return label, centres, reach
-
-    def _checked(self, i: int, given: JointPose) -> JointPose:
-        joints, seen = as_joints(np.asarray(given.joints)[None], np.asarray(given.visible)[None])
-        aspects, visible = np.asarray(given.aspects), seen[0]
-        counts = np.diff(self.tree.firsts)
-        if len(visible) != self.n_parts or aspects.shape != visible.shape:
-            raise InvalidData(
-                f"the pose of image {i} has {len(visible)} joints and aspects of shape "
-                f"{aspects.shape}: give one of each to all {self.n_parts} parts"
-            )
-        wrong = visible & ((aspects < 0) | (aspects >= counts))
-        if aspects.dtype.kind not in "iu" or wrong.any():
-            p = int(np.argmax(wrong))
-            raise InvalidData(
-                f"aspect {aspects[p]} of part {p} in image {i}: give a whole number from 0 to "
-                f"{counts[p] - 1}"
-            )
-        size = float(given.size)
-        if visible.any() and not (np.isfinite(size) and size > 0.0):
-            raise InvalidData(f"the size of the object in image {i} is {size}: give pixels above 0")
-        return JointPose(joints[0], visible, np.where(visible, aspects, 0).astype(np.int64), size)
 
     def take(self, blocks, which):
         """Images with their truths."""
@@ -320,7 +296,6 @@ class Parts(CompiledStructure):
 
     def valid_labels(self, blocks, owner, labels):
         """Windows of the parts that they stand for, all on one level."""
-        space, n_templates = blocks.features.space, len(self.templates.rows)
         valid = np.empty(len(owner), dtype=bool)
         counts = blocks.features.window_counts
         for k, (i, label) in enumerate(zip(owner, labels.reshape(-1, self.n_parts), strict=True)):
@@ -328,7 +303,7 @@ class Parts(CompiledStructure):
             inside = (label[seen] >= 0) & (label[seen] < counts[i])
             valid[k] = inside.all()
             if valid[k] and seen.any():
-                t, level, _places = _places_of(space, n_templates, int(i), label[seen])
+                t, level, _places = blocks.features.places(int(i), label[seen])
                 p = np.flatnonzero(seen)
                 own = (t >= self.tree.firsts[p]) & (t < self.tree.firsts[p + 1])
                 valid[k] = own.all() and (level == level[0]).all()
@@ -348,7 +323,7 @@ class Parts(CompiledStructure):
         for i, label in enumerate(labels):
             pose, seen = self._hidden(), label != INVISIBLE
             if seen.any():
-                t, level, places = _places_of(space, len(self.templates.rows), i, label[seen])
+                t, level, places = features.places(i, label[seen])
                 step = space.levels.steps[level[0]]
                 joints = (places - space.margin + 0.5 * np.array(self.size[::-1])) * step
                 if space.mirrored[i]:
@@ -470,43 +445,3 @@ def _as_size(size: Any) -> tuple[int, int]:
         if not isinstance(side, int | np.integer) or isinstance(side, bool) or side < 1:
             raise InvalidData(f"size = {size!r}: give rows and columns of cells, at least 1")
     return int(rows), int(columns)
-
-
-def _above_zero(name: str, value: Any) -> float:
-    check_number(name, value)
-    if not 0.0 < value < np.inf:
-        raise InvalidData(f"{name} = {value}: give a number above 0")
-    return float(value)
-
-
-def _laid_out(parents: np.ndarray, anchors: list[np.ndarray], unit: float) -> tuple[PartTree, int]:
-    """The tree as oracles see it, and how many weights the tail has."""
-    counts = np.array([len(own) for own in anchors])
-    firsts = offsets_of(counts)
-    order = [int(np.flatnonzero(parents < 0)[0])]
-    for p in order:
-        order += np.flatnonzero(parents == p).tolist()
-    at = len(parents)
-    pairs, springs = np.zeros(len(parents), dtype=np.int64), np.zeros(firsts[-1], dtype=np.int64)
-    for p in order[1:]:
-        pairs[p] = at
-        at += (counts[parents[p]] + 1) * (counts[p] + 1)
-        springs[firsts[p] : firsts[p + 1]] = at + _SPRING * np.arange(counts[p])
-        at += _SPRING * counts[p]
-    tree = PartTree(np.array(order), parents, firsts, pairs, springs, np.vstack(anchors), unit)
-    return tree, int(at)
-
-
-def _places_of(
-    space: WindowSpace, n_templates: int, i: int, windows: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Template, level among those of all images, and column and row of windows of block i."""
-    m = int(space.image[i])
-    first, last = int(space.levels.starts[m]), int(space.levels.starts[m + 1])
-    begin = n_templates * first + m
-    starts = space.windows[begin : begin + n_templates * (last - first)]
-    slots = np.searchsorted(starts, windows, side="right") - 1
-    level = first + slots % (last - first)
-    columns = space.levels.shapes[level, 1] - space.widths[0] + 1
-    row, column = np.divmod(windows - starts[slots], columns)
-    return slots // (last - first), level, np.column_stack([column, row])

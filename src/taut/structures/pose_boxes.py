@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from taut.checks import as_share
 from taut.compiled.jit import helper
 from taut.data.angles import as_angles, grid_of, nearest_angles, turns
 from taut.data.arrays import offsets_of, ranges
@@ -116,7 +117,7 @@ class PoseBoxes(CompiledStructure):
         border: int = 1,
         suppression: float = 0.5,
     ) -> None:
-        self.suppression = check_suppression(suppression)
+        self.suppression = as_share("suppression", suppression)
         if not kernel.finite:
             raise InvalidData(
                 f"kernel = {kernel!r} has no features that could be written down: give "
@@ -231,13 +232,6 @@ class PoseBoxes(CompiledStructure):
             _suppress(data, i, found[count], values)
             count += 1
         return count
-
-
-def check_suppression(suppression: float) -> float:
-    """An overlap, or InvalidData."""
-    if not 0.0 <= suppression <= 1.0:
-        raise InvalidData(f"suppression = {suppression}: give an overlap between 0 and 1")
-    return float(suppression)
 
 
 @helper

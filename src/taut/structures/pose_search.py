@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from taut.checks import as_share
 from taut.data.angles import as_angles, grid_of, nearest_angles, turns
 from taut.errors import InvalidData
 from taut.kernels.angles import check_angles
@@ -16,7 +17,7 @@ from taut.kernels.products import Linear
 from taut.spaces.pose_windows import pose_templates, stacked
 from taut.spaces.windows import WindowFeatures
 from taut.structures.joint_kernel import JointKernel
-from taut.structures.pose_boxes import BoxPose, check_suppression, misplaced
+from taut.structures.pose_boxes import BoxPose, misplaced
 from taut.vision.boxes import overlaps
 from taut.vision.pyramid import Pyramid
 
@@ -95,7 +96,7 @@ class PoseSearch(JointKernel):
         memory: int | str = "500MB",
         suppression: float = 0.5,
     ) -> None:
-        self._suppression = check_suppression(suppression)
+        self._suppression = as_share("suppression", suppression)
         self.angles = grid_of(n_angles)
         self._values = check_angles(kernel, self.angles)
         self._turned = turns(self.angles[:, None], self.angles) / (2.0 * np.pi)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -97,6 +97,24 @@ def as_visible(visible: Any, shape: tuple[int, ...], name: str = "visible") -> n
     return given.astype(bool)
 
 
+def as_limbs(limbs: Any, n_joints: int, name: str = "limbs") -> np.ndarray:
+    """Pairs of joints, checked; shape (n_limbs, 2), int64."""
+    ends = np.asarray(limbs)
+    if not ends.size:
+        return np.empty((0, 2), dtype=np.int64)
+    if ends.ndim != 2 or ends.shape[1] != 2 or ends.dtype.kind not in "iu":
+        raise InvalidData(
+            f"{name} has shape {ends.shape} and type {ends.dtype}: give the numbers of two joints "
+            "for each"
+        )
+    if not 0 <= ends.min() <= ends.max() < n_joints:
+        raise InvalidData(
+            f"{name} has joints {ends.min()} to {ends.max()}, and there are {n_joints}: give the "
+            "numbers of two joints for each"
+        )
+    return ends.astype(np.int64)
+
+
 def within_images(places: np.ndarray, seen: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """Which visible joints lie in their images; others are taken for invisible, with a warning.
 
@@ -175,13 +193,13 @@ def skeleton_of(n_joints: int, names: Any = None, tree: Any = None, swaps: Any =
     called = _as_names(names, n_joints)
     parents = np.empty(0, dtype=np.int64)
     if tree is not None:
-        given = list(tree)
+        given = _listed("tree", tree)
         if all(np.ndim(item) == 0 and not isinstance(item, str) for item in given):
             parents = _by_parents(given, called)
         else:
             parents = _by_edges(_as_pairs("tree", given, called), called)
     order = np.arange(n_joints)
-    for a, b in _as_pairs("swaps", [] if swaps is None else list(swaps), called):
+    for a, b in _as_pairs("swaps", _listed("swaps", () if swaps is None else swaps), called):
         for joint in (a, b):
             if order[joint] != joint:
                 raise InvalidData(
@@ -195,7 +213,7 @@ def skeleton_of(n_joints: int, names: Any = None, tree: Any = None, swaps: Any =
 def _as_names(names: Any, n_joints: int) -> tuple[str, ...]:
     if names is None:
         return tuple(map(str, range(n_joints)))
-    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+    if isinstance(names, str) or not all(isinstance(name, str) for name in _listed("names", names)):
         raise InvalidData(f"names = {names!r:.100}: give a list of text, one for each joint")
     if len(names) != n_joints or len(set(names)) != n_joints:
         raise InvalidData(
@@ -203,6 +221,12 @@ def _as_names(names: Any, n_joints: int) -> tuple[str, ...]:
             f"{n_joints} joints: give each joint a name of its own"
         )
     return tuple(map(str, names))
+
+
+def _listed(what: str, given: Any) -> list[Any]:
+    if not isinstance(given, Iterable):
+        raise InvalidData(f"{what} = {given!r}: give a list")
+    return list(given)
 
 
 def _as_pairs(what: str, pairs: Sequence[Any], names: tuple[str, ...]) -> list[tuple[int, int]]:

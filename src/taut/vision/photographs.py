@@ -12,7 +12,7 @@ from taut.vision.annotations import as_boxes
 from taut.vision.boxes import Boxes, within
 from taut.vision.extraction import extract
 from taut.vision.hog import HogPyramid
-from taut.vision.images import image_size, list_images, read_image, resize, shrunk_size
+from taut.vision.images import SUFFIXES, image_size, list_images, read_image, resize, shrunk_size
 from taut.vision.pyramid import Pyramid
 
 
@@ -21,7 +21,12 @@ class Photographs:
 
     def __init__(self, images: Any, longest: int) -> None:
         if isinstance(images, str | os.PathLike):
-            images = list_images(images)
+            folder, images = images, list_images(images)
+            if not images:
+                raise InvalidData(
+                    f"images = {os.fspath(folder)!r}: there are no images in this folder; give "
+                    f"one with files whose names end with {', '.join(sorted(SUFFIXES))}"
+                )
         if isinstance(images, np.ndarray) and images.ndim == 3:
             raise InvalidData("images is one image: give a list of images, [image]")
         self.images = list(images)

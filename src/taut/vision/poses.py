@@ -13,8 +13,10 @@ from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 
+from taut.checks import check_number
 from taut.data.arrays import as_numbers
 from taut.errors import InvalidData
+from taut.vision.joints import read_joints
 
 _ROUNDS = 10  # of sizes and usual distances in turn
 _LEAST = 0.01  # variance of the logarithm of a distance: below, none counts for more
@@ -24,7 +26,7 @@ _TINY = 1e-12  # what is added to costs: a sparse matrix takes 0 for no edge
 class JointPose(NamedTuple):
     """Where the parts of the object in an image are."""
 
-    joints: np.ndarray  # (n_parts, 2), float64: x and y in pixels; of those that are not seen any
+    joints: np.ndarray  # (n_parts, 2), float64: x and y in pixels; any where a joint is not seen
     visible: np.ndarray  # (n_parts,), bool
     aspects: np.ndarray  # (n_parts,), int: the number of each part's aspect
     size: float  # of the object in pixels, in the measure that `sizes_of` or you choose
@@ -40,34 +42,6 @@ class Aspects(NamedTuple):
     def counts(self) -> np.ndarray:
         """How many aspects each part has."""
         return np.array([len(own) for own in self.centres])
-
-    def anchors(self, cells: float) -> np.ndarray:
-        """The centres one below the other, in cells, where an object is `cells` cells large."""
-        return np.vstack(self.centres) * cells
-
-
-def as_joints(joints: ArrayLike, visible: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Joints and which are seen, checked; what is not seen is put at 0."""
-    places = np.array(as_numbers(joints, "joints"), dtype=np.float64)
-    seen = np.asarray(visible)
-    if places.ndim != 3 or places.shape[2] != 2 or 0 in places.shape:
-        raise InvalidData(
-            f"joints have shape {places.shape}: give x and y of each, (n_objects, n_parts, 2)"
-        )
-    if seen.shape != places.shape[:2] or seen.dtype.kind not in "biu":
-        raise InvalidData(
-            f"visible has shape {seen.shape} and dtype {seen.dtype}: give True or False for each "
-            f"joint, {places.shape[:2]}"
-        )
-    seen = seen.astype(bool)
-    places[~seen] = 0.0
-    if not np.isfinite(places).all():
-        n, p = np.argwhere(~np.isfinite(places))[0, :2].tolist()
-        raise InvalidData(
-            f"joint {p} of object {n} is visible and at {places[n, p]}: give finite numbers, or "
-            "say that it is not visible"
-        )
-    return places, seen
 
 
 def check_parents(parents: ArrayLike) -> np.ndarray:
@@ -136,7 +110,7 @@ def sizes_of(joints: ArrayLike, visible: ArrayLike) -> np.ndarray:
     >>> sizes_of(joints, [[True] * 3, [True, True, False]])
     array([2.66..., 5.33...])
     """
-    places, seen = as_joints(joints, visible)
+    places, seen = read_joints(joints, visible)
     a, b = np.triu_indices(places.shape[1], 1)
     apart = np.linalg.norm(places[:, a] - places[:, b], axis=2)
     known = seen[:, a] & seen[:, b] & (apart > 0.0)
@@ -184,7 +158,7 @@ def tree_of(
     >>> tree_of(np.cumsum(steps, axis=1), np.ones((50, 3), dtype=bool))
     array([ 1, -1,  1])
     """
-    places, seen = as_joints(joints, visible)
+    places, seen = read_joints(joints, visible)
     scaled = places / _sizes(sizes, places, seen)[:, None, None]
     n_parts = places.shape[1]
     cost = np.zeros((n_parts, n_parts))
@@ -196,12 +170,12 @@ def tree_of(
     edges = minimum_spanning_tree(csr_array(cost))
     if edges.nnz != n_parts - 1:
         raise InvalidData(
-            "some parts are never visible together with others, so that no tree joins them all: "
-            "leave out parts that are hardly ever visible, or give parents"
+            "some parts are never visible together with others, so that no tree of all parts can "
+            "be found: leave out parts that are hardly ever visible, or give the tree"
         )
     degrees = np.bincount(np.concatenate(edges.nonzero()), minlength=n_parts)
-    if root is not None and not 0 <= root < n_parts:
-        raise InvalidData(f"root = {root}: give the number of a part, 0 to {n_parts - 1}")
+    if root is not None and root not in range(n_parts):
+        raise InvalidData(f"root = {root!r}: give the number of a part, 0 to {n_parts - 1}")
     top = int(degrees.argmax()) if root is None else root
     above = breadth_first_order(edges, top, directed=False)[1].astype(np.int64)
     above[top] = -1
@@ -236,7 +210,7 @@ def aspects_of(
     Returns
     -------
     Aspects
-        Clusters and their centres, the nearest to above first.
+        Clusters and their centres, those that are highest in the image first.
 
     Examples
     --------
@@ -250,10 +224,11 @@ def aspects_of(
     """
     from sklearn.cluster import KMeans  # which takes long to import
 
-    places, seen = as_joints(joints, visible)
+    places, seen = read_joints(joints, visible)
     above = check_parents(parents)
     if len(above) != places.shape[1]:
         raise InvalidData(f"parents has {len(above)} parts, joints have {places.shape[1]}")
+    check_number("count", count)
     if count < 1:
         raise InvalidData(f"count = {count}: give at least 1 aspect for each part")
     scaled = places / _sizes(sizes, places, seen)[:, None, None]
@@ -273,6 +248,28 @@ def aspects_of(
         numbers[known, p] = renumbered
         centres.append(means.cluster_centers_[order])
     return Aspects(centres, numbers)
+
+
+def checked_pose(given: JointPose, counts: np.ndarray, i: int) -> JointPose:
+    """The pose of image i, whose parts have so many aspects, checked; 0 for what is not seen."""
+    joints, seen = read_joints(np.asarray(given.joints)[None], np.asarray(given.visible)[None])
+    aspects, visible = np.asarray(given.aspects), seen[0]
+    if visible.shape != counts.shape or aspects.shape != counts.shape:
+        raise InvalidData(
+            f"the pose of image {i} has {len(visible)} joints and aspects of shape "
+            f"{aspects.shape}: give one of each to all {len(counts)} parts"
+        )
+    wrong = visible & ((aspects < 0) | (aspects >= counts))
+    if aspects.dtype.kind not in "iu" or wrong.any():
+        p = int(np.argmax(wrong))
+        raise InvalidData(
+            f"aspect {aspects[p]} of part {p} in image {i}: give a whole number from 0 to "
+            f"{counts[p] - 1}"
+        )
+    size = float(given.size)
+    if visible.any() and not (np.isfinite(size) and size > 0.0):
+        raise InvalidData(f"the size of the object in image {i} is {size}: give pixels above 0")
+    return JointPose(joints[0], visible, np.where(visible, aspects, 0).astype(np.int64), size)
 
 
 def mirrored_joints(
@@ -303,14 +300,17 @@ def mirrored_joints(
     array([[[100.,   0.],
             [ 90.,   5.]]])
     """
-    places, seen = as_joints(joints, visible)
-    order = np.asarray(swaps)
-    if order.shape != seen.shape[1:] or not np.array_equal(order[order], np.arange(len(order))):
+    places, seen = read_joints(joints, visible)
+    order, own = np.asarray(swaps), np.arange(seen.shape[1])
+    if not np.array_equal(np.sort(order, axis=None), own) or (order[order] != own).any():
         raise InvalidData(
             f"swaps = {order.tolist()}: give for each part the one that it changes places with, or "
             "itself"
         )
-    places[:, :, 0] = np.asarray(widths, dtype=np.float64)[:, None] - places[:, :, 0]
+    across = np.asarray(as_numbers(widths, "widths"), dtype=np.float64)
+    if across.shape != places.shape[:1]:
+        raise InvalidData(f"widths has shape {across.shape}: give one to each of {len(places)}")
+    places[:, :, 0] = across[:, None] - places[:, :, 0]
     return places[:, order], seen[:, order]
 
 
@@ -318,7 +318,7 @@ def _sizes(sizes: ArrayLike | None, places: np.ndarray, seen: np.ndarray) -> np.
     """The sizes that are given, checked, or those of the joints."""
     if sizes is None:
         return sizes_of(places, seen)
-    given = np.asarray(sizes, dtype=np.float64)
+    given = np.asarray(as_numbers(sizes, "sizes"), dtype=np.float64)
     if given.shape != places.shape[:1] or not (np.isfinite(given) & (given > 0.0)).all():
         raise InvalidData(f"sizes have shape {given.shape}: give {len(places)} numbers above 0")
     return given

@@ -16,6 +16,7 @@ from taut.vision.pyramid import Pyramid
 _ROUNDS = 50  # of clustering aspect ratios, which are few
 _FEWEST = 3  # cells on a side
 _LARGEST_SCALE = 2.0  # by which images are enlarged at most
+_OUTSIDE = 0.3  # of a template's side, which may lie outside the image
 
 
 class Templates(NamedTuple):
@@ -154,6 +155,11 @@ def scales_of_sizes(sizes: np.ndarray, base: float, step: float) -> np.ndarray:
     high = max(float(np.quantile(sizes, 0.99)) * 1.05, low)
     count = math.ceil(math.log(high / low) / math.log(step)) + 1
     return base / (low * step ** np.arange(count))
+
+
+def margin_of(cells: int, border: int) -> int:
+    """Cells around an image, for templates that reach beyond it."""
+    return math.ceil(_OUTSIDE * math.sqrt(cells)) + border
 
 
 class Frame(NamedTuple):

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from taut.data.arrays import as_numbers
 from taut.errors import InvalidData
 from taut.vision.images import read_image
-from taut.vision.joints import FoundJoints
+from taut.vision.joints import FoundJoints, as_limbs
 from taut.vision.pictures.backend import COLOURS
 from taut.vision.pictures.images import TRUTH, check_count, grid_of, image_axes, show_pixels
 
@@ -122,13 +122,8 @@ def _check(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Limbs, and the joints of all true objects and of those that were found, checked."""
     there, answers = _objects(truth, f"truth{place}"), _objects(found, f"found{place}")
-    ends = np.asarray(limbs, dtype=np.int64).reshape(-1, 2)
-    for joints in (there, answers):
-        if len(joints) and len(ends) and not 0 <= ends.min() <= ends.max() < joints.shape[1]:
-            raise InvalidData(
-                f"limbs has joints {ends.min()} to {ends.max()}, and there are {joints.shape[1]}: "
-                "give the numbers of two joints for each limb"
-            )
+    fewest = min((joints.shape[1] for joints in (there, answers) if len(joints)), default=None)
+    ends = np.empty((0, 2), dtype=np.int64) if fewest is None else as_limbs(limbs, fewest)
     return ends, there, answers
 
 

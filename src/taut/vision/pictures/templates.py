@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from taut.data.arrays import as_numbers, check_finite
 from taut.errors import InvalidData
+from taut.vision.joints import as_limbs
 from taut.vision.pictures.backend import COLOURS, pyplot
 
 _LINES = 9  # orientations over 180 degrees
@@ -167,6 +168,7 @@ def plot_parts(
             f"places has the shape {middles.shape}: give x and y of each of the {n_parts} parts"
         )
     check_finite(middles, "places")
+    ends = as_limbs(limbs, n_parts)
     corners = middles - [columns / 2.0, rows / 2.0]
     low, high = corners.min(axis=0) - 0.5, corners.max(axis=0) + [columns + 0.5, rows + 0.5]
     width, height = high - low
@@ -180,7 +182,7 @@ def plot_parts(
     size = ax.figure.get_size_inches()[1] * 72.0 / height
     for own, corner in zip(strengths, corners.tolist(), strict=True):
         _draw_strokes(ax, own / largest, size, (corner[0], corner[1]))
-    for a, b in np.asarray(limbs, dtype=np.int64).reshape(-1, 2):
-        ax.plot(*middles[[a, b]].T, color=COLOURS[0], linewidth=1.5, alpha=0.8)
+    for pair in ends:
+        ax.plot(*middles[pair].T, color=COLOURS[0], linewidth=1.5, alpha=0.8)
     ax.plot(*middles.T, linestyle="none", marker="o", markersize=4, color=COLOURS[0])
     return ax
