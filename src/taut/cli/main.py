@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Examples
     --------
     >>> from taut.cli.main import main
-    >>> main(["info", "no-such-file.taut"])
+    >>> int(main(["info", "no-such-file.taut"]))
     1
     """
     try:
