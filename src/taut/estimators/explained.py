@@ -17,6 +17,7 @@ from taut.estimators.forms import KERNEL
 from taut.explanations.classes import TrainedClasses
 from taut.explanations.rows import KernelledRows, LinearRows, Rows
 from taut.explanations.sequences import TrainedSequences
+from taut.readers.tables import Table
 from taut.spaces.regularizer import Prior
 
 _SAME = 1e-6  # relative difference of objectives of the same model and data
@@ -119,8 +120,12 @@ class Explained(StructuralEstimator):
 
 def both(training: Any) -> tuple[Any, Any]:
     """X and y of training data."""
+    if isinstance(training, Table):
+        return training.X, training.y
     if not isinstance(training, tuple | list) or len(training) != 2:
-        raise InvalidData("training must be a pair (X, y): give what fit was given")
+        raise InvalidData(
+            "training must be a pair (X, y), or what taut.read returned: give what fit was given"
+        )
     return training[0], training[1]
 
 
