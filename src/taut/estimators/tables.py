@@ -56,6 +56,8 @@ def spread(
 ) -> tuple[Any, dict[str, Any]]:
     """X of a table, and the arguments of these names that it brings."""
     n_features = None if begins else getattr(model, "n_features_in_", None)
+    if n_features is not None:
+        _check_names(model, table)
     rows = table.X if n_features is None else widened(table.X, n_features, table.name)
     brought = {"y": table.y, "sample_weight": table.sample_weight}
     if not isinstance(table.X, list):
@@ -65,6 +67,21 @@ def spread(
         for name, value in brought.items()
         if name in names or (name == "lengths" and "layout" in names and value is not None)
     }
+
+
+def _check_names(model: Any, table: Table) -> None:
+    """Refuse columns of other names, or in another order: their weights would be mixed up."""
+    known = model._column_names()
+    if known is None or table.feature_names is None or list(known) == table.feature_names:
+        return
+    missing = [name for name in known if name not in table.feature_names]
+    more = [name for name in table.feature_names if name not in known]
+    differs = (
+        f"has no column {missing[0]!r}, which the model was fitted with" if missing
+        else f"has the column {more[0]!r}, which the model was not fitted with" if more
+        else "has its columns in another order than the model was fitted with"
+    )  # fmt: skip
+    raise InvalidData(f"{table.name} {differs}: read it with taut.read(path, like=model)")
 
 
 def _layout(model: Any, table: Table) -> dict[str, Any]:
