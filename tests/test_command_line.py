@@ -138,12 +138,25 @@ def test_a_damaged_model_is_refused(folder, tmp_path, capsys):
         (["train", "{train}", "{tmp}/m.taut", "-q", "--set", "nonegg=1"], Exit.FAILED, "nonneg"),
         (["train", "{train}", "{tmp}/m.taut", "--set", "nonneg"], Exit.USAGE, "NAME=VALUE"),
         (["train", "{train}", "{tmp}/m.taut", "--format", "svn"], Exit.FAILED, "svmlight"),
+        (["train", "{table}", "{tmp}/m.taut", "-q"], Exit.FAILED, "--target"),
+        (["train", "{table}", "{tmp}/m.taut", "--memory", "50MB"], Exit.FAILED, "--target"),
+        (["train", "{train}", "{tmp}", "-q"], Exit.FAILED, "is a folder"),
+        (
+            ["train", "{train}", "{tmp}/m.taut", "--report", "{tmp}/no/r.html"],
+            Exit.FAILED,
+            "no folder",
+        ),
+        (["train", "{table}", "m.taut", "--read", "foo=1"], Exit.FAILED, "'foo'; it has"),
+        (["evaluate", "{model}", "{unlabelled}"], Exit.FAILED, "no labels"),
         (["predict", "{train}", "{train}"], Exit.FAILED, "train.svm"),
         (["certify", "{model}", "{train}", "--C", "1"], Exit.FAILED, "has its own"),
     ],
 )
 def test_mistakes_end_in_a_sentence(arguments, code, words, folder, tmp_path, capsys):
     places = {"train": folder / "train.svm", "model": folder / "model.taut", "tmp": tmp_path}
+    for name in ("table", "unlabelled"):
+        places[name] = tmp_path / f"{name}.csv"
+        places[name].write_text("a,b,c,d\n1,2,3,4\n5,6,7,8\n")
     found, out, err = run(capsys, *(each.format(**places) for each in arguments))
     assert (found, out) == (code, "")
     assert words in err
@@ -165,7 +178,7 @@ def test_a_checkpoint_is_gone_on_from_only_when_that_is_wanted(folder, tmp_path,
 def test_costs_come_from_a_tree(folder, tmp_path, capsys):
     (tmp_path / "tree.json").write_text('{"low": [0.0], "high": [1.0, 2.0]}')
     code, out, _ = run(
-        capsys, "train", folder / "train.svm", tmp_path / "m.taut", "--task", "multiclass", "-q",
+        capsys, "train", folder / "train.svm", tmp_path / "m.taut", "-q",
         "--cost", tmp_path / "tree.json", "--test", folder / "test.svm", "--json",
     )  # fmt: skip
     assert code == Exit.DONE

@@ -437,3 +437,15 @@ def test_other_arguments_are_refused(fits):
         model.explain(X[:2])
     with pytest.raises(InvalidData, match="does not take 'lengths'"):
         model.suspects(X, y, lengths=[60])
+
+
+def test_explain_takes_one_sequence_of_tokens_and_tables():
+    X, y = [["the", "dog", "barks"], ["dogs", "bark"]], [["D", "N", "V"], ["N", "V"]]
+    sentences = [[(word,) for word in words] for words in X]
+    model = ChainSVM(features=taut.features.SequenceFeatures(), random_state=0).fit(sentences, y)
+    with pytest.raises(InvalidData, match="x holds 3 sequences, and explain takes one"):
+        model.explain(sentences[0])
+    table = taut.readers.Table(sentences, y)
+    why, same = (model.explain(sentences[:1], training=each) for each in (table, (sentences, y)))
+    assert why.answer.tolist() == y[0]
+    assert_array_equal(why.examples.contribution, same.examples.contribution)

@@ -391,3 +391,23 @@ def test_shards_of_files_are_those_of_what_is_in_them(files, tmp_path):
     assert isinstance(again, Table)
     assert again.y.tolist() == ["b", "a", "b"]
     assert taut.open_file(tmp_path / "words").classes.tolist() == ["a", "b"]
+
+
+def test_a_model_refuses_tables_whose_columns_differ(tmp_path):
+    def table(name, content, **how):
+        (tmp_path / name).write_text(content)
+        return taut.read(tmp_path / name, **how)
+
+    train = table("train.csv", "a,b,y\n1,9,x\n2,7,z\n3,1,z\n4,0,x\n", target="y")
+    model = taut.BinarySVM(random_state=0).fit(train)
+    swapped = "y,b,a\nx,9,1\nz,7,2\n"
+    assert model.predict(table("t.csv", swapped, like=model)).tolist() == (
+        model.predict(train.X[:2]).tolist()
+    )
+    for content, words in (
+        (swapped, "t.csv has its columns in another order"),
+        ("a,c,y\n1,9,x\n", "t.csv has no column 'b'"),
+        ("a,b,c,y\n1,9,2,x\n", "t.csv has the column 'c'"),
+    ):
+        with pytest.raises(InvalidData, match=words):
+            model.score(table("t.csv", content, target="y"))

@@ -9,6 +9,7 @@ import numpy as np
 from taut.cli.tasks import TASKS, Asked, Rows, Task
 from taut.cli.tasks.images import looks_like_boxes
 from taut.errors import InvalidData
+from taut.readers.sources import FileSource
 
 _MANY = 50  # different whole numbers from which they may be quantities
 
@@ -43,9 +44,33 @@ def _task_of_table(data: Any) -> str:
         return "ranking"
     if getattr(data, "lengths", None) is not None:
         return "sequence"
+    if isinstance(data, FileSource):
+        return _task_of_classes(_classes_of_rows(data))
+    if data.y is None:
+        raise InvalidData(
+            f"{data.name} was read without labels: --target names the column of a table that is "
+            "to be predicted"
+        )
     if isinstance(data.y, list) and isinstance(data.y[0], list):
         return "sequence"
-    labels = data.classes if hasattr(data, "classes") else np.unique(data.y)
+    return _task_of_classes(np.unique(data.y))
+
+
+def _classes_of_rows(source: FileSource) -> np.ndarray | None:
+    if source.kind != "rows":
+        raise InvalidData(
+            f"{source.file.name} has more than single rows, and is read part by part: give --task "
+            "ranking or sequence"
+        )
+    if next(source.chunks()).y is None:
+        raise InvalidData(
+            f"{source.file.name} was read without labels: --target names the column of a table "
+            "that is to be predicted"
+        )
+    return source.classes
+
+
+def _task_of_classes(labels: np.ndarray | None) -> str:
     if labels is None:
         return "regression"
     if labels.dtype.kind == "f" and (labels % 1.0 != 0.0).any():

@@ -93,11 +93,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except (TautError, OSError, ImportError, MemoryError) as error:
             if isinstance(error, BrokenPipeError):
                 return _close_quietly()
-            _say(f"{error}" if str(error) else type(error).__name__)
+            _say(_sentence(error))
             return Exit.FAILED
         except KeyboardInterrupt:
             _say("interrupted")
             return Exit.INTERRUPTED
+
+
+def _sentence(error: Exception) -> str:
+    """What an error says; of the system, without its number."""
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{error.filename}: {error.strerror[0].lower()}{error.strerror[1:]}"
+    return str(error) or type(error).__name__
 
 
 def _say(message: str) -> None:

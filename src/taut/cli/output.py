@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TextIO
 
 import numpy as np
 
+from taut.errors import InvalidData
 from taut.storage.text import text_file
 
 
@@ -71,6 +73,19 @@ def written_to(path: str | None) -> Iterator[TextIO]:
         return
     with text_file(path) as file:
         yield file
+
+
+def check_writable(path: str | None) -> None:
+    """Refuse, before long work, a path that cannot become a file."""
+    if path is None:
+        return
+    if os.path.isdir(path):
+        raise InvalidData(f"{path} is a folder: give the path of a file")
+    folder = os.path.dirname(path) or "."
+    if not os.path.isdir(folder):
+        raise InvalidData(f"{path}: there is no folder {folder}; create it, or give another path")
+    if not os.access(folder, os.W_OK):
+        raise InvalidData(f"{path}: the folder {folder} cannot be written to; give another path")
 
 
 def write_lines(path: str | None, lines: Iterable[str]) -> None:

@@ -151,7 +151,9 @@ def both(model: Any, training: Any) -> tuple[Any, Any]:
         lengths = brought.get("lengths")
         return rows if lengths is None else Sequences(rows, offsets_of(lengths)), brought["y"]
     if not isinstance(training, tuple | list) or len(training) != 2:
-        raise InvalidData("training must be a pair (X, y), or a table: give what fit was given")
+        raise InvalidData(
+            "training must be a pair (X, y), or what taut.read returned: give what fit was given"
+        )
     return training[0], training[1]
 
 

@@ -12,6 +12,7 @@ from taut.data.arrays import Matrix, as_sequences
 from taut.data.labels import as_label_sequences
 from taut.data.targets import number_labels
 from taut.data.weights import check_sample_weight
+from taut.errors import InvalidData
 from taut.estimators.explained import Explained, both, refuse_others
 from taut.estimators.forms import KERNEL
 from taut.estimators.tables import takes_tables
@@ -42,7 +43,7 @@ class ExplainedSequences(Explained):
         Parameters
         ----------
         x : array or CSR of shape (length, n_features)
-            One sequence.
+            One sequence; of tokens, with `features=`, a list of one sequence, such as X[:1].
         training : (X, y), optional
             What `fit` was given, with X a list of sequences. A linear model does not keep its
             training data, and tells what they add to the answer only where they are given again.
@@ -65,11 +66,15 @@ class ExplainedSequences(Explained):
         (True, 3)
         """
         check_is_fitted(self)
-        sequences = [x] if hasattr(self, "features_") else x
-        data, w = self._bound(sequences)
+        matrix, offsets = as_sequences(self._extracted(x), None)
+        if len(offsets) != 2:
+            raise InvalidData(
+                f"x holds {len(offsets) - 1} sequences, and explain takes one: give it as a list "
+                "of one sequence, such as X[:1]"
+            )
+        data, w = self._bound(x)
         codes, _scores = data.m_best(w.astype(data.dtype, copy=False), 2, 1)
         answer, runner_up = codes.astype(np.int64)
-        matrix, _ = as_sequences(self._extracted(sequences), None)
         matrix = matrix.astype(np.float64, copy=False)
         potentials = self._potentials(matrix, self._joint_tail())
         best = potentials.best(answer)

@@ -79,7 +79,7 @@ def _made(kind: type[Format], options: dict[str, Any]) -> Format:
             close = difflib.get_close_matches(name, known, 1)
             meant = f"; do you mean {close[0]}?" if close else ""
             raise InvalidType(
-                f"the format {kind.name!r} has no option {name!r}{meant} It has "
+                f"the format {kind.name!r} has no option {name!r}{meant}; it has "
                 f"{', '.join(known) or 'none'}"
             )
     return kind(**options)

@@ -9,7 +9,7 @@ from typing import Any
 from taut.cli import options as shared
 from taut.cli.exits import Exit
 from taut.cli.guess import guessed
-from taut.cli.output import print_facts
+from taut.cli.output import check_writable, print_facts
 from taut.cli.tasks import TASKS, Asked, Task
 from taut.result import Status
 
@@ -39,6 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> Exit:
     """Read, train, write, measure."""
+    for path in (options.model, options.report):
+        check_writable(path)
     asked = shared.asked_of(options)
     task, data = read(options.task, options.data, asked)
     model = shared.make_estimator(task, data, options)

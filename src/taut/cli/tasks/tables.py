@@ -25,6 +25,7 @@ from taut.metrics.rankings import mean_ndcg
 from taut.readers import open_file, read
 from taut.readers.files import STANDARD_INPUT, DataFile
 from taut.readers.registry import as_format
+from taut.readers.tables import Table
 
 _DEPTHS = (1, 5, 10)
 
@@ -105,6 +106,8 @@ class Rows(Task):
         model.fit(data)
 
     def measures(self, model: Any, data: Any) -> dict[str, float]:
+        if isinstance(data, Table) and data.y is None:
+            raise InvalidData(f"{data.name} has no labels to measure answers by: add their column")
         return self.measured(model, answers_to(model, data))
 
     def measured(self, model: Any, answers: Answers) -> dict[str, float]:
@@ -183,6 +186,11 @@ class Online(Rows):
     about = "classes or numbers, learned from a stream in constant memory"
     estimators = ("OnlineSVM",)
     streams = True
+
+    def parameters(self, data: Any, options: argparse.Namespace) -> dict[str, Any]:
+        # With a kernel, what comes part by part is learned from in one reading.
+        one = {"epochs": 1} if options.kernel not in (None, "linear") else {}
+        return super().parameters(data, options) | one
 
     def measured(self, model: Any, answers: Answers) -> dict[str, float]:
         of_classes = hasattr(model, "classes_")
