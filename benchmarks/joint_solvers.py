@@ -1,6 +1,6 @@
 """Solvers on the joints of people, with one oracle: the best labels of all images by tree.
 
-    python benchmarks/joint_solvers.py --data FOLDER [--only NAME,NAME] [--limit SECONDS] [--visits]
+    python benchmarks/joint_solvers.py --data FOLDER [--only "NAME;NAME"] [--limit SECONDS] [--visits]
 
 The problem is that of PartSVM on the first 400 images of `lsp_extended`, and errors are shares of
 joints that are not found (PCK at 0.2) in the last 100. Features are extracted once. The clock runs
@@ -198,10 +198,10 @@ def main() -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--limit", type=float, default=60.0, help="CPU seconds of a run")
     arguments.add_argument("--visits", action="store_true", help="time visits against K")
-    arguments.add_argument("--only", default=",".join(SOLVERS), help='"" draws what there is')
+    arguments.add_argument("--only", default=";".join(SOLVERS), help='"" draws what there is')
     arguments.add_argument("--picture", type=Path, help="(default: in the folder of results)")
     options = arguments.parse_args()
-    wanted = [name for name in SOLVERS if any(p and p in name for p in options.only.split(","))]
+    wanted = [name for name in SOLVERS if any(p and p in name for p in options.only.split(";"))]
     path = options.results / "joint_solvers.json"
     known = kept_curves(path)
     curves, passes = known["curves"], known["passes"]
