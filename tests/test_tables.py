@@ -405,9 +405,9 @@ def test_a_model_refuses_tables_whose_columns_differ(tmp_path):
         model.predict(train.X[:2]).tolist()
     )
     for content, words in (
-        (swapped, "t.csv has its columns in another order"),
-        ("a,c,y\n1,9,x\n", "t.csv has no column 'b'"),
-        ("a,b,c,y\n1,9,2,x\n", "t.csv has the column 'c'"),
+        (swapped, "t.csv has 'b' for a column where the model was fitted with 'a'"),
+        ("a,c,y\n1,9,x\n", "t.csv has 'c' for a column where the model was fitted with 'b'"),
+        ("a,b,c,y\n1,9,2,x\n", "'c' for a column where the model was fitted with nothing"),
     ):
         with pytest.raises(InvalidData, match=words):
             model.score(table("t.csv", content, target="y"))
