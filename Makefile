@@ -1,4 +1,4 @@
-# make demo | test | test-long | lint | format | types | bench | clean
+# make demo | test | test-long | lint | format | types | bench | wheel | clean
 #   PYTHON=python3.12      the interpreter that the virtual environment is made from
 #   WORKERS=               tests in one process, as debuggers need it
 #   ARGS="-k chain -x"     passed on to pytest, the demo or the benchmarks
@@ -12,7 +12,7 @@ WORKERS ?= --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-r
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := test
-.PHONY: demo test test-long lint format types bench clean
+.PHONY: demo test test-long lint format types bench wheel clean
 # Two installations into one environment at a time corrupt it.
 .NOTPARALLEL:
 
@@ -39,6 +39,9 @@ types: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/run.py $(ARGS)
+
+wheel: $(VENV)/.installed
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 
 clean:
 	rm -rf build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis

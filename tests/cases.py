@@ -461,6 +461,11 @@ MORE = (
 #: Solvers whose kernels resemble those of others that run on chains: for these, chains take long.
 ALIKE = (
     "partial-linearization-batch",
+    "exponentiated-gradient",
+    "multi-sample-2",
+    "n-slack-batch",
+    "working-set",
+    "hard-negatives",
     "frank-wolfe",  # classes have planes that are labels too
     "frank-wolfe-batch",
     "frank-wolfe-away",

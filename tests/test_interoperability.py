@@ -90,7 +90,7 @@ from sklearn.random_projection import SparseRandomProjection
 from sklearn.semi_supervised import SelfTrainingClassifier
 
 from cases import long_if
-from taut import BinarySVM, MulticlassSVM, RankSVM, RegressionSVM, Status
+from taut import BinarySVM, ChainSVM, MulticlassSVM, RankSVM, RegressionSVM, Status
 from taut.solvers import DualCoordinate
 
 PAGE = Path(__file__).parents[1] / "docs" / "scikit_learn.md"
@@ -397,6 +397,54 @@ USES = [
 @pytest.mark.parametrize("use", USES, ids=lambda use: use.name)
 def test_ways_of_use(use, new):
     assert use.call(new, X, TWO if new is binary else THREE) >= use.least
+
+
+def arrow_table(X):
+    arrow = pytest.importorskip("pyarrow")
+    return arrow.table({name: X[:, j] for j, name in enumerate(COLUMNS)})
+
+
+def arrow_array(values):
+    return pytest.importorskip("pyarrow").array(values)
+
+
+FRAMES = {
+    "pandas": (pandas_frame, pd.Series),
+    "pandas, types that may miss": (
+        lambda X: pandas_frame(X).convert_dtypes(), lambda y: pd.Series(y).convert_dtypes(),
+    ),
+    "pandas, categories": (pandas_frame, lambda y: pd.Series(y).astype("category")),
+    "polars": (polars_frame, pl.Series),
+    "pyarrow": (arrow_table, arrow_array),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_frames_of_any_library_are_the_same_data(name):
+    frame, column = FRAMES[name]
+    plain = multiclass().fit(X, THREE, WEIGHT)
+    weight = WEIGHT if "categories" in name else column(WEIGHT)
+    model = multiclass().fit(frame(X), column(THREE), weight)
+    assert_array_equal(model.coef_, plain.coef_)
+    assert model.classes_.tolist() == plain.classes_.tolist()
+    assert model.feature_names_in_.tolist() == COLUMNS
+    assert_array_equal(model.predict(frame(X)), plain.predict(X))
+    assert model.score(frame(X), column(THREE), weight) == plain.score(X, THREE, WEIGHT)
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(
+            frame(X)[COLUMNS[::-1]] if name != "pyarrow" else frame(X).select(COLUMNS[::-1])
+        )
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_sequences_may_be_frames(name):
+    frame, column = FRAMES[name]
+    rows, labels = (np.split(values, [7, 20, 50]) for values in (X, THREE))
+    plain = ChainSVM(tol=0.1, random_state=0).fit(rows, labels)
+    model = ChainSVM(tol=0.1, random_state=0).fit([*map(frame, rows)], [*map(column, labels)])
+    assert_array_equal(model.coef_, plain.coef_)
+    assert model.classes_.tolist() == plain.classes_.tolist()
+    assert model.score([*map(frame, rows)], [*map(column, labels)]) == plain.score(rows, labels)
 
 
 OF_NUMBERS = [

@@ -235,3 +235,14 @@ def test_many_labels_go_through_planes(rng):
 def test_what_is_no_prior_is_refused(options, message):
     with pytest.raises(InvalidData, match=message):
         Problem(Scalar(), np.eye(2), np.array([1.0, -1.0]), regularizer=Regularizer(**options))
+
+
+def test_constant_priors_take_no_memory():
+    prior = Regularizer(precision=2.0, nonneg=True).check(1000)
+    for array in (prior.mean, prior.lower, prior.scale):
+        assert array.shape == (1000,)
+        assert array.strides == (0,)
+    full = Regularizer(np.zeros(4), np.full(4, 2.0), np.ones(4, dtype=bool)).check(4)
+    few = Regularizer(precision=2.0, nonneg=True).check(4)
+    for name in ("mean", "lower", "scale"):
+        assert np.array_equal(getattr(few, name), getattr(full, name))

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from taut.paths.validation import PathCV, path_cv
     from taut.paths.walk import Point
     from taut.problem import Problem
+    from taut.readers import open_file, read
     from taut.result import Certificate, History, Record, Result, Round, Rounds, Status
     from taut.solving import solve
     from taut.spaces.regularizer import Regularizer
@@ -84,8 +85,10 @@ _HOME = {
     "certify": "certification.certify",
     "check_structure": "structures",
     "load": "estimators",
+    "open_file": "readers.reading",
     "path": "paths.path",
     "path_cv": "paths.validation",
+    "read": "readers.reading",
     "solve": "solving",
 }
 
@@ -129,14 +132,17 @@ __all__ = [
     "certify",
     "check_structure",
     "load",
+    "open_file",
     "path",
     "path_cv",
+    "read",
     "solve",
 ]
 
 
 _SUBMODULES = (
-    "data", "errors", "kernels", "metrics", "sampling", "solvers", "structures", "vision",
+    "data", "errors", "exports", "features", "kernels", "metrics", "readers", "sampling",
+    "solvers", "structures", "vision",
 )  # fmt: skip
 
 

@@ -7,11 +7,12 @@ import functools
 import math
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, ClassVar, NamedTuple, Self, SupportsIndex, overload
 
 import numpy as np
 
+from taut.console.tables import html_table
 from taut.storage.stored import check_types, require
 
 #: What a certificate is about unless it says otherwise.
@@ -19,6 +20,8 @@ THE_OBJECTIVE = "the objective"
 #: What follows the name of an objective whose labels are known from an argmax alone, where labels
 #: of other examples would make it higher.
 OVER_RETURNED = ", over the labels that argmax returns"
+#: What follows the name of an objective whose value is that of weights which were rounded later.
+BEFORE_ROUNDING = ", at the weights before they were rounded"
 
 
 #: What to do about a run that was interrupted.
@@ -165,6 +168,37 @@ class Certificate:
             return f"{bound} {rounded_up(self.gap):.2g} above the optimum{so_far}"
         percent = 100.0 * self.gap / self.dual if self.gap > 0.0 else 0.0
         return f"{bound} {rounded_up(percent):.2g} % above the optimum"
+
+    def _repr_html_(self) -> str:
+        """The certificate as a table in notebooks."""
+        rows = {
+            "status": f"{self.status.name}: {self.message}",
+            "objective": f"{self.primal:.6g}",
+            "lower bound": f"{self.dual:.6g}",
+            "relative gap": f"{rounded_up(self.relative_gap):.2g}, {self._distance()}",
+            "bounds are": f"{'proven' if self.exact else 'estimates'}, of {self.of}",
+            "passes": f"{self.passes} in {self.seconds:.2g} s",
+        }
+        return html_table("Certificate", rows)
+
+    @property
+    def is_of_rounded(self) -> bool:
+        """Whether the weights were rounded after `primal` was computed."""
+        return self.of.endswith(BEFORE_ROUNDING)
+
+    def of_rounded(self, dtype: str, moved: float) -> Certificate:
+        """What is known of the weights once they are rounded, by this share of their length.
+
+        The lower bound holds for all weights; `primal` is that of before, and so an estimate.
+        """
+        if self.is_of_rounded:
+            return self
+        told = (
+            f"{self.message} Then the weights were rounded to {dtype}, by {moved:.1g} of their "
+            "length: the lower bound holds, and the objective is that of before. "
+            "taut.certify(model, X, y) proves it anew."
+        )
+        return replace(self, exact=False, message=told, of=self.of + BEFORE_ROUNDING)
 
     def to_dict(self) -> dict[str, Any]:
         """All fields as JSON values."""
@@ -389,6 +423,9 @@ class Result:
         Makes `state`.
     read_dual_point : callable
         Sums up the dual variables.
+    read_support : callable
+        Tells which blocks have dual weight (`taut.duals.support.DualSupport`); None where the
+        solver keeps no dual variables of all blocks.
     advice : str
         What to change, where a limit ended the solve; `certificate.message` ends with it.
     """
@@ -399,6 +436,7 @@ class Result:
     read_state: Callable[[], dict[str, np.ndarray]] = field(repr=False)
     read_dual_point: Callable[[], DualPoint] = field(repr=False)
     advice: str = field(default="", repr=False)
+    read_support: Callable[[], Any] = field(default=lambda: None, repr=False)
 
     @functools.cached_property
     def state(self) -> dict[str, np.ndarray]:

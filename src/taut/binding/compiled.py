@@ -172,7 +172,8 @@ class CompiledData(CompiledAbilities):
 
     def user_weights(self, v: np.ndarray) -> np.ndarray:
         """W as users get it."""
-        return self.prior.weights(self.unpad(v))
+        w = self.unpad(v)
+        return w if self.prior.trivial else self.prior.weights(w)
 
     def kernel(self, make: Callable[[Any], Callable]) -> Callable:
         """The loop that `make` builds around the operations, compiled."""

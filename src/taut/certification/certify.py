@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from taut.certification import own, scikit_learn, text_models
-from taut.certification.given import Given, Reading
+from taut.certification.given import Given, Reading, of_files
 from taut.certification.machine import Effort
 from taut.certification.report import Certification, NoBound
 from taut.checks import check_number
@@ -77,7 +77,7 @@ def certify(
         of taut, or the path of a model file of LIBSVM or LIBLINEAR.
     X, y
         The data that the model was trained on: the same rows in the same order, with the same
-        preprocessing. A source of data has a y of its own.
+        preprocessing. A source of data, or what `taut.read` returns, has a y of its own.
     sample_weight : array-like of shape (n,), optional
         That of the training.
     C, epsilon : float, optional
@@ -121,7 +121,8 @@ def certify(
     """
     effort = _effort(tol, max_iter, time_limit)
     reader = _reader_of(model)
-    given = Given(X, y, sample_weight, C, epsilon, class_weight, fit_params)
+    X, beside = of_files(model, X, {"y": y, "sample_weight": sample_weight} | fit_params)
+    given = Given(X, beside.pop("y"), beside.pop("sample_weight"), C, epsilon, class_weight, beside)
     name = os.fspath(model) if isinstance(model, str | os.PathLike) else type(model).__name__
     try:
         reading = reader(model, given)

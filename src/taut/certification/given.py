@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -15,10 +16,14 @@ from taut.certification.report import NoBound
 from taut.certification.spaces import KernelSpace
 from taut.data.arrays import Matrix, as_matrix, show
 from taut.data.labels import as_labels, distinct
+from taut.data.source import Source
 from taut.data.targets import as_real_targets
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
+from taut.estimators.base import Estimator
+from taut.estimators.tables import refuse_beside, refuse_other_columns, spread
 from taut.kernels import Function, Kernel, as_kernel, check_definite
+from taut.readers.tables import Table, table_of
 
 _SLACK = 1e-6  # by which a coefficient may exceed C, relative to it
 
@@ -29,6 +34,25 @@ class Reading(NamedTuple):
     model: str
     objective: str
     machines: Sequence[Machine]
+
+
+def of_files(model: Any, X: Any, given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """X and what is given beside it, from a table too; of a source, where models need memory."""
+    own = isinstance(model, Estimator)
+    if isinstance(X, Source) and own:
+        refuse_other_columns(model, getattr(X, "feature_names", None), "the source")
+    elif isinstance(X, Source):
+        X = table_of(X)
+    if not isinstance(X, Table):
+        return X, given
+    if own:
+        rows, brought = spread(model, X, list(inspect.signature(type(model).fit).parameters))
+    elif X.lengths is not None:
+        raise InvalidData(f"{X.name} holds sequences, and the model is one of rows")
+    else:
+        rows, brought = X.X, {"y": X.y, "sample_weight": X.sample_weight}
+    refuse_beside({name: given.get(name) for name in brought})
+    return rows, given | brought
 
 
 @dataclass(frozen=True)

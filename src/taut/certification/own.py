@@ -24,9 +24,12 @@ from taut.certification.report import NoBound
 from taut.certification.spaces import LinearSpace
 from taut.data.source import Source
 from taut.errors import InvalidData
+from taut.features import Extractor
+from taut.features.stored import same_extractors
 from taut.problem import Problem
 
 _SAME = 1e-6  # relative difference of the numbers of a model that rounding may explain
+_OF_NO_PROBLEM = ("certificate_", "reading_")  # attributes that another fit may leave otherwise
 _ADVICE = "give X, y and what else fit was given, and a model as fit left it"
 
 
@@ -54,7 +57,8 @@ def _read_rows(model: Any, given: Given, loss: str, losses_of: Callable[[Any], L
     found = _problem_of(model, given)
     problem: Any = found.problem
     linear = found.plain and problem.comes_as == "whole" and problem.space is None
-    if not linear or problem.y.ndim > 1:  # beside margins
+    extracted = getattr(model, "features", None) is not None
+    if not linear or extracted or problem.y.ndim > 1:  # beside margins
         return _to_solve(model, found)
     space = LinearSpace(given.matrix(int(model.n_features_in_)), model._bias)
     bias, weights = float(model.intercept_[0]), np.ravel(model.coef_)
@@ -130,7 +134,7 @@ def _as_if_fitted(model: Any, given: Given, w: np.ndarray) -> tuple[Problem, Any
 def _compare(own: dict[str, Any], refitted: dict[str, Any]) -> None:
     """Refuse a model whose attributes are others than a fit to the data leaves with the same w."""
     for name, value in refitted.items():
-        if not name.endswith("_") or name == "certificate_" or name not in own:
+        if not name.endswith("_") or name in _OF_NO_PROBLEM or name not in own:
             continue
         if not _equal(own[name], value):
             raise InvalidData(
@@ -143,6 +147,8 @@ def _equal(own: Any, other: Any) -> bool:
     """Whether two attributes are the same; numbers but for rounding."""
     if sp.issparse(own) or sp.issparse(other):
         return own.shape == other.shape and not (own != other).sum()
+    if isinstance(own, Extractor):
+        return isinstance(other, Extractor) and same_extractors(own, other)
     if not isinstance(own, np.ndarray):
         return repr(own) == repr(other)
     other = np.asarray(other)

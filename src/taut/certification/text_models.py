@@ -6,6 +6,7 @@ gives them. A bound of another C than that of the training would be true, of ano
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict, deque
 from collections.abc import Callable
 from pathlib import Path
@@ -41,6 +42,12 @@ _SOLVERS = {
     "L2R_L2LOSS_SVR_DUAL": _Solver("insensitive", True),
     "L2R_L1LOSS_SVR_DUAL": _Solver("insensitive"),
 }
+
+
+def is_text_model(path: str | os.PathLike[str]) -> bool:
+    """Whether a file begins as those of LIBSVM and LIBLINEAR do."""
+    with open(path, "rb") as file:
+        return file.read(11).split(b" ")[0] in (b"svm_type", b"solver_type")
 
 
 def read_file(model: Any, given: Given) -> Reading:

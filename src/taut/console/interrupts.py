@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 _LOOPS = ("sklearn", "joblib", "imblearn", "optuna", "skopt", "multiprocessing.pool", "concurrent")
 _CALL_ONCE = (
     "sklearn.base",
+    "sklearn.callback",
     "sklearn.pipeline",
     "sklearn.compose",
     "sklearn.utils",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from taut.data.chunks import Chunk
+    from taut.data.sequences import Sequences
     from taut.data.shard_writer import write_shards
     from taut.data.shards import Shards, open_shards
     from taut.data.source import Source
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "Chunk": "chunks",
+    "Sequences": "sequences",
     "Shards": "shards",
     "Source": "source",
     "Stream": "streams",
@@ -24,7 +26,7 @@ _HOME = {
     "write_shards": "shard_writer",
 }
 
-__all__ = ["Chunk", "Shards", "Source", "Stream", "open_shards", "write_shards"]
+__all__ = ["Chunk", "Sequences", "Shards", "Source", "Stream", "open_shards", "write_shards"]
 
 
 def __getattr__(name: str) -> Any:

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
+from taut.data.sequences import Sequences
 from taut.errors import InvalidData, InvalidType
 from taut.storage.stored import largest
 
@@ -75,10 +76,11 @@ def as_sequences(
     """Stack sequences of rows into one matrix, as from `as_matrix`, and the offsets of each.
 
     A list, tuple, 1-D object array or 3-D array holds one matrix per sequence, all dense or all
-    sparse. With `lengths`, or as one 2-D array or sparse matrix, `X` is already stacked; without
-    `lengths` that is one sequence. Sequence i has the rows ``offsets[i]:offsets[i + 1]``. Errors
-    call the first sequence of a list by the number `first`. Sequences without rows or of different
-    widths are refused, dense ones beside sparse ones, and `lengths` that do not fit.
+    sparse; `Sequences` are stacked already. With `lengths`, or as one 2-D array or sparse matrix,
+    `X` is already stacked; without `lengths` that is one sequence. Sequence i has the rows
+    ``offsets[i]:offsets[i + 1]``. Errors call the first sequence of a list by the number `first`.
+    Sequences without rows or of different widths are refused, dense ones beside sparse ones, and
+    `lengths` that do not fit.
 
     Examples
     --------
@@ -87,7 +89,9 @@ def as_sequences(
            [3., 4.],
            [5., 6.]]), array([0, 1, 3]))
     """
-    if holds_sequences(X, lengths):
+    if isinstance(X, Sequences) and lengths is None:
+        matrix, offsets = _as_layout(X.matrix, name), X.offsets
+    elif holds_sequences(X, lengths):
         matrix, offsets = _stack(X, name, first)
     else:
         matrix = _as_layout(X, name)
@@ -100,7 +104,7 @@ def holds_sequences(X: Any, lengths: ArrayLike | None = None) -> bool:
     """Whether `as_sequences` takes the items of `X` as sequences, not `X` as one stacked matrix."""
     if lengths is not None:
         return False
-    return isinstance(X, list | tuple) or (
+    return isinstance(X, list | tuple | Sequences) or (
         isinstance(X, np.ndarray) and (X.ndim == 3 or (X.ndim == 1 and X.dtype == object))
     )
 

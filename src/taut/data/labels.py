@@ -34,6 +34,7 @@ def as_label_sequences(y: Any, offsets: np.ndarray, name: str = "y", rows: str =
         )
     if not nested:
         return _flat(y, name)
+    y = [np.asarray(labels) if hasattr(labels, "__array__") else labels for labels in y]
     for i, (labels, length) in enumerate(zip(y, lengths, strict=True)):
         if isinstance(labels, str | bytes) or not hasattr(labels, "__len__"):
             raise InvalidData(
@@ -209,7 +210,9 @@ def is_nested(y: Any, n_sequences: int) -> bool:
         return len(y) == n_sequences
     if isinstance(y[0], tuple):
         return len(y) == n_sequences
-    return isinstance(y[0], list) or getattr(y[0], "ndim", 0) > 0
+    # Columns of some libraries of data frames do not say how many dimensions they have.
+    n_dimensions: int = getattr(y[0], "ndim", hasattr(y[0], "__array__"))
+    return isinstance(y[0], list) or n_dimensions > 0
 
 
 def _flat(y: Any, name: str) -> np.ndarray:

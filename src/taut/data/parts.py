@@ -43,13 +43,15 @@ class Parts:
     def read(self, items: Iterable[Any]) -> Iterator[Chunk]:
         """Check items ``(X, y)``, ``(X, y, sample_weight)`` or ``(X, y, sample_weight, margin)``.
 
-        With an `x` of one dimension an item is a single example; such are gathered. Numbers of
-        chunks and blocks are counted from 0. Chunks may share memory with the items.
+        A `Chunk` has been checked already. With an `x` of one dimension an item is a single
+        example; such are gathered. Numbers of chunks and blocks are counted from 0. Chunks may
+        share memory with the items.
         """
         first, weight = 0, 0.0
         for number, (place, item) in enumerate(self._gather(items)):
             try:
-                chunk = replace(self.check(*item), number=number, first=first)
+                chunk = self.fit(item) if isinstance(item, Chunk) else self.check(*item)
+                chunk = replace(chunk, number=number, first=first)
             except InvalidData as error:
                 raise type(error)(f"{place}: {error}") from error
             first += chunk.n_blocks
@@ -165,12 +167,15 @@ class Parts:
             y = self.vocabulary.number(y)
         return y
 
-    def _gather(self, items: Iterable[Any]) -> Iterator[tuple[str, tuple]]:
+    def _gather(self, items: Iterable[Any]) -> Iterator[tuple[str, Any]]:
         """Items that are parts as they are, single examples together."""
         waiting: list[tuple] = []
         limit = 1
         for k, item in enumerate(items):
             place = f"part {k}"
+            if isinstance(item, Chunk):
+                yield place, item
+                continue
             if not isinstance(item, tuple | list) or not 2 <= len(item) <= 4:
                 entries = f" with {len(item)} entries" if isinstance(item, tuple | list) else ""
                 raise InvalidType(

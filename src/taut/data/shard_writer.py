@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import logging
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -52,11 +54,12 @@ def write_shards(
     ----------
     path : path-like
         Where nothing is yet.
-    X : array-like, sparse matrix, list of matrices, or iterable of parts
+    X : array-like, sparse matrix, list of matrices, iterable of parts, Source or path
         Rows; or sequences of rows, as one matrix each or stacked with `lengths`. A `numpy.memmap`
         is read piece by piece. With neither `y` nor weights an iterator, a list of tuples or a
         function that returns an iterator gives parts, of which only one is in memory at a time:
-        ``(X, y)``, ``(X, y, sample_weight)`` or ``(X, y, sample_weight, margin)``.
+        ``(X, y)``, ``(X, y, sample_weight)`` or ``(X, y, sample_weight, margin)``. A source does so
+        too, and the path of a file, which is read as `taut.open_file` reads it.
     y : array-like, optional
         Numbers, kept as float64 or int64; or labels: text, bool, None or tuples of these. For
         sequences one per row (stacked, or a list per sequence) or one per sequence.
@@ -93,6 +96,9 @@ def write_shards(
     """
     path = Path(path).absolute()
     _refuse_existing(path)
+    if isinstance(X, str | os.PathLike):
+        # Formats of files are a layer above, and found by name.
+        X = importlib.import_module("taut.readers").open_file(X, chunk_size=chunk_size)
     size, limit = as_bytes(chunk_size, "chunk_size"), as_bytes(shard_size, "shard_size")
     words = Vocabulary(files.encode_label)
     parts = Parts(None, size, words)
@@ -105,7 +111,7 @@ def write_shards(
         ):  # fmt: skip
             if value is not None:
                 raise InvalidData(f"{name} is given beside parts; make it an entry of each part")
-        chunks = parts.read(X() if callable(X) else X)
+        chunks = parts.read(_of_source(X) if isinstance(X, Source) else X() if callable(X) else X)
     else:
         total = _estimate(X)
         chunks = _slices(parts, X, y, lengths, sample_weight, margin, size)
@@ -128,12 +134,21 @@ def _refuse_existing(path: Path) -> None:
 def _gives_parts(X: Any) -> bool:
     if isinstance(X, list | tuple):
         return len(X) > 0 and isinstance(X[0], tuple) and len(X[0]) > 0 and is_array_like(X[0][0])
-    if isinstance(X, Source) or not (callable(X) or isinstance(X, Iterable)):
+    if isinstance(X, Source):
+        return True
+    if not (callable(X) or isinstance(X, Iterable)):
         raise InvalidType(
             f"X is of type {type(X).__name__}; pass an array, a sparse matrix, a list of matrices "
             "or an iterable of (X, y)"
         )
     return not (sp.issparse(X) or hasattr(X, "__array__"))
+
+
+def _of_source(source: Source) -> Iterator[Chunk]:
+    """Its chunks, with labels as they were given."""
+    with closing(source.chunks()) as chunks:
+        for chunk in chunks:
+            yield replace(chunk, y=source.labels(chunk))
 
 
 def _estimate(X: Any) -> int | None:

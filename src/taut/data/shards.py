@@ -134,6 +134,7 @@ class Shards(Source):
         self.dtype = np.dtype(header["dtype"])
         self.ragged = bool(header["ragged"])
         self.sparse = header["kind"] == "csr"
+        self.lacks_zeros = self.sparse
         self.digest = bytes.fromhex(header["sha256"])
         self._columns = columns(header)
         self._shards: list[dict[str, int]] = header["shards"]

@@ -40,6 +40,8 @@ class Source(ABC):
         Whether chunks can be read in any order.
     goes_on : bool
         Whether another reading goes on behind the chunks that were read before.
+    lacks_zeros : bool
+        Whether columns that no row has may be missing behind the last: they are zero.
     digest : bytes
         Tells the data from others, by all their bytes.
     """
@@ -51,6 +53,7 @@ class Source(ABC):
     repeatable: bool
     random_access: bool = False
     goes_on: bool = False
+    lacks_zeros: bool = False
     digest: bytes
 
     @property

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from taut.data.chunks import Chunk, concatenate
 from taut.data.labels import class_index
+from taut.data.memory import as_bytes
 from taut.data.parts import KINDS, Parts, split
 from taut.data.source import Source, read_ahead
 from taut.data.targets import find_classes
@@ -25,7 +26,7 @@ _CHUNK = 4_000_000
 class Stream(Source):
     """Blocks from any iterable of parts, which need never be in memory together.
 
-    Parts are checked as they come, cut to chunks of about 4 MB, and fetched by a thread of their
+    Parts are checked as they come, cut to chunks, and fetched by a thread of their
     own while the chunk before is in use. The first part is fetched at once. What can be read again
     must give the same data each time, in the same order: bounds are sums over all readings. Each
     chunk is compared with that of the first reading before anybody gets it.
@@ -34,14 +35,16 @@ class Stream(Source):
     ----------
     parts : iterable, or function without arguments that returns a new iterator at each call
         Of ``(X, y)``, ``(X, y, sample_weight)`` or ``(X, y, sample_weight, margin)``, with None for
-        what is missing. An iterator, such as a generator, can be read only once; a list, any other
-        iterable or a function can be read again.
+        what is missing; or of `Chunk`. An iterator, such as a generator, can be read only once; a
+        list, any other iterable or a function can be read again.
     kind : {"rows", "sequences", "examples"}, default="rows"
         What the `X` of a part is: a matrix, or one row of it for single examples; a list of
         matrices; a list of objects of any kind.
     classes : array-like, optional
         All labels that may occur. By default they are found by a pass of its own when they are
         asked for.
+    chunk_size : int or str, default="4MB"
+        Bytes of a chunk, the unit of reading.
 
     Raises
     ------
@@ -66,6 +69,7 @@ class Stream(Source):
         *,
         kind: str = "rows",
         classes: ArrayLike | None = None,
+        chunk_size: int | str = _CHUNK,
     ) -> None:
         if kind not in KINDS:
             raise InvalidData(f"kind = {kind!r}; use one of {', '.join(map(repr, KINDS))}")
@@ -79,7 +83,8 @@ class Stream(Source):
         self.n_chunks: int | None = None
         self.repeatable = callable(parts) or not isinstance(parts, Iterator)
         self._parts = parts
-        self._checks = Parts(kind, _CHUNK)
+        self._chunk_size = as_bytes(chunk_size, "chunk_size")
+        self._checks = Parts(kind, self._chunk_size)
         self._classes = None if classes is None else class_index(classes, "classes")[0]
         self._found = self._given = classes is not None
         self._digests: dict[int, bytes] = {}  # by number of the chunk
@@ -201,7 +206,7 @@ class Stream(Source):
         self._readings += 1
         reading, number = self._readings, 0
         for part in self._checks.read(items):
-            for piece in split(part, _CHUNK):
+            for piece in split(part, self._chunk_size):
                 # Owned, because the next part may come in the same memory.
                 chunk = concatenate([piece])
                 chunk = replace(chunk, number=number, X=_owned(chunk.X), y=_owned(chunk.y))

@@ -12,6 +12,7 @@ from taut.binding import Data, in_threads
 from taut.compiled.jit import helper
 from taut.compiled.lanes import aligned_zeros
 from taut.duals.planes import N_PLANES, PlaneArrays, Planes
+from taut.duals.support import DualSupport, LabelsInUse
 from taut.duals.threads import Worker, alone, collect, together
 from taut.errors import MissingOracle
 from taut.spaces.labels import score_of
@@ -182,6 +183,14 @@ class BlockDual(ABC):
     def in_use(self) -> np.ndarray:
         """Which blocks have weight on something else than the truth."""
         return self.used() > 0.0
+
+    def labels_in_use(self) -> LabelsInUse | None:
+        """The labels with weight beside the truths, where dual variables belong to labels."""
+        return None
+
+    def support(self) -> DualSupport:
+        """What a fit keeps."""
+        return DualSupport.of(self.used(), self.weight, self.labels_in_use())
 
     @abstractmethod
     def take(self, blocks: np.ndarray) -> Arrays:

@@ -10,6 +10,7 @@ from taut.binding import CompiledData
 from taut.compiled.label_rows import Listed, listed_labels
 from taut.compiled.lanes import prefetch
 from taut.duals.base import BlockDual, looking_of
+from taut.duals.support import LabelsInUse
 from taut.duals.threads import exchange, pushing_of
 from taut.spaces.labels import Lifted, Scatter, adding_of
 from taut.storage.stored import Stored, check, check_totals
@@ -211,6 +212,15 @@ class EnumeratedDual(BlockDual):
             others = among[self.truth_place[among] != k]
             total[others] += self.alpha[others, k]
         return total
+
+    def labels_in_use(self):
+        others = self.alpha > 0.0
+        among = np.flatnonzero(self.truth_place >= 0)
+        others[among, self.truth_place[among]] = False
+        block, k = np.nonzero(others)
+        labels = self.listed.rows[self.listed.starts[self.listed.step * block] + k]
+        offsets = labels.shape[1] * np.arange(len(block) + 1)
+        return LabelsInUse(block, self.alpha[block, k], offsets, labels.ravel())
 
     def take(self, blocks):
         return {"alpha": self.alpha[blocks]}

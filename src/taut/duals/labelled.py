@@ -10,11 +10,12 @@ from taut.binding import CompiledData
 from taut.compiled.jit import around, helper
 from taut.compiled.label_rows import is_among
 from taut.compiled.lanes import aligned_zeros, unit_of
-from taut.data.arrays import ranges
+from taut.data.arrays import offsets_of, ranges
 from taut.duals.base import PlaneDual, looking_of, select
 from taut.duals.one_by_one import KEPT, VisitRoom, begin, going_through, outcome
 from taut.duals.planes import (
     CAPACITY,
+    LABEL_SIZE,
     N_PLANES,
     SLOT,
     Planes,
@@ -25,6 +26,7 @@ from taut.duals.planes import (
     prefetch_places,
     prefetch_planes,
 )
+from taut.duals.support import LabelsInUse
 from taut.duals.threads import exchange, moving_of
 from taut.sampling import ARGMAX, Sampler
 from taut.spaces.labels import Scatter, adding_of, known_score_of, products_of
@@ -348,6 +350,17 @@ class LabelledDual(PlaneDual):
             self.data.space(U.dtype), self.data.blocks.data, self.planes.arrays,
             self.data.statistics(U.dtype), arena.change, arena.row, arena.chosen, U,
         )  # fmt: skip
+
+    def labels_in_use(self):
+        arrays = self.planes.arrays
+        block, number, place = self.planes.live_labels()
+        coef = arrays.coef[self.planes.slots()]
+        kept = (number > 0) & (coef > 0.0)
+        block, place = block[kept], place[kept]
+        sizes = arrays.places[block, LABEL_SIZE]
+        return LabelsInUse(
+            block, coef[kept], offsets_of(sizes), arrays.labels[ranges(place, sizes)]
+        )
 
     @property
     def loss_sum(self):

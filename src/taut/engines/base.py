@@ -9,6 +9,7 @@ import numpy as np
 
 from taut.binding import Data
 from taut.compiled.lanes import aligned_copy, aligned_zeros
+from taut.duals.support import DualSupport
 from taut.engines.naming import Arrays
 from taut.engines.part import Ascent, Part, Reply
 from taut.engines.turns import KeepGoing
@@ -83,6 +84,10 @@ class DualState(ABC):
     @abstractmethod
     def curvature(self) -> float:
         """Mean over the blocks of C_i |psi_i|^2, from which the centre's strength is guessed."""
+
+    def support(self) -> DualSupport | None:
+        """Which blocks have dual weight, where blocks have dual variables that are all at hand."""
+        return None
 
     @abstractmethod
     def arrays(self) -> Arrays:

@@ -27,6 +27,10 @@ class Serial(Engine):
         """Sweep over all blocks."""
         return self.part.sweep(self.w, draw_seed(self.rng), self.rng, stiffness, keep_going)
 
+    def support(self):
+        """That of the part."""
+        return self.part.duals.support()
+
     def arrays(self):
         """Everything, as named arrays."""
         return {"w": self.w} | self.part.arrays()

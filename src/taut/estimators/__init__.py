@@ -127,5 +127,5 @@ def load(path: str | os.PathLike, **parameters: Any) -> Any:
     except (*files.NONSENSE, MemoryError) as error:
         raise InvalidFile(
             f"{path} holds a {name} that is inconsistent, or in a form that this version of taut "
-            f"cannot read ({error!r}): update taut, or save it again"
+            f"cannot read ({error!r}): update taut, or save it again{storage.writers_of(meta)}"
         ) from error

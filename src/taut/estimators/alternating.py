@@ -21,6 +21,7 @@ from taut.estimators.base import columns_of, estimator
 from taut.estimators.classification import LinearClassifier
 from taut.estimators.forms import KERNEL, form_of
 from taut.estimators.online import Answers, OnlineEstimator
+from taut.estimators.tables import refuse_beside, takes_tables
 from taut.latent.alternation import LatentProblem, StreamedLatentProblem, alternate
 from taut.problem import Problem
 from taut.structures.bags import STARTS, first_bags
@@ -51,16 +52,22 @@ class Alternating(OnlineEstimator):
         self,
         kind: Callable[..., LatentProblem],
         coef_shape: tuple[int, int] | None,
+        facts: dict[str, Any] | None,
         *data: Any,
         **more: Any,
     ) -> tuple[Problem, dict[str, Any]]:
-        """The problem of the last latent parts, and all fitted attributes but these parts."""
+        """The problem of the last latent parts, and all fitted attributes but these parts.
+
+        `facts` are those that do not depend on w, or None where more is needed to predict.
+        """
         form = form_of(self.kernel)
         problem = kind(
             *data, C=self.C, n_jobs=self._threads(), regularizer=form.regularizer(self, coef_shape),
             **more,
         )  # fmt: skip
         options, fitted_before = self._options(), {"coef_", "dual_coef_"} & vars(self).keys()
+        if facts is not None:
+            self._describe(lambda w, of: form.attributes(self, w, coef_shape, of) | facts)
         result = alternate(
             problem,
             max_rounds=self.max_rounds,
@@ -70,7 +77,7 @@ class Alternating(OnlineEstimator):
         )
         fitted = self._facts(result) | {"rounds_": result.rounds}
         own = form.attributes(self, result.w, coef_shape, result.problem)
-        return result.problem, fitted | own
+        return result.problem, fitted | own | (facts or {})
 
 
 @estimator
@@ -85,6 +92,7 @@ class BagClassifier(LinearClassifier, Alternating):
     start: str = "mean"
 
     _parts_of = "sequences"
+    _takes_single_rows = True
 
     def _known(self, classes: np.ndarray) -> dict[str, Any]:
         """The fitted attributes that follow from the classes, if they can be told apart."""
@@ -106,6 +114,7 @@ class BagClassifier(LinearClassifier, Alternating):
         """Truths of these classes because of these rows."""
         raise NotImplementedError
 
+    @takes_tables
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, lengths: Any = None) -> Self:
         """Fit bags to classes.
 
@@ -125,8 +134,8 @@ class BagClassifier(LinearClassifier, Alternating):
         matrix, offsets = as_bags(X, lengths)
         classes, codes, weight = self._labelled(y, len(offsets) - 1, sample_weight, "bag")
         known = self._known(classes)
-        fitted = self._fit_bags(matrix, offsets, codes, weight, known)
-        return self._keep(fitted | columns_of(X, matrix) | known)
+        facts = columns_of(X, matrix) | known
+        return self._keep(self._fit_bags(matrix, offsets, codes, weight, facts))
 
     def _fit_bags(
         self,
@@ -134,15 +143,15 @@ class BagClassifier(LinearClassifier, Alternating):
         offsets: np.ndarray,
         codes: np.ndarray,
         weight: np.ndarray,
-        known: dict[str, Any],
+        facts: dict[str, Any],
     ) -> dict[str, Any]:
         """The fitted attributes, from checked data."""
-        structure = self._structure(known)
-        shape = self._columns(len(known["classes_"])), matrix.shape[1]
+        structure = self._structure(facts)
+        shape = self._columns(len(facts["classes_"])), matrix.shape[1]
         X, y = (Checked(matrix), offsets), self._truths(codes, np.zeros_like(codes))
         first = self._first(matrix, offsets, codes, self._seed())
         last, fitted = self._alternate(
-            LatentProblem, shape, structure, X, y, sample_weight=weight, first=first,
+            LatentProblem, shape, facts, structure, X, y, sample_weight=weight, first=first,
             space=form_of(self.kernel).space(self, structure),
         )  # fmt: skip
         latent = np.asarray(last.y, dtype=np.intp).reshape(len(codes), -1)[:, -1]
@@ -161,7 +170,7 @@ class BagClassifier(LinearClassifier, Alternating):
         return X, self._truths(codes, rows)
 
     def _fit_source(self, source: Source, **others: Any) -> Self:
-        self._refuse_beside(others)
+        refuse_beside(others)
         self._needs_parts()
         classes, n = self._classes_of(source), source.n_features or 0
         known = self._known(classes)
@@ -179,14 +188,16 @@ class BagClassifier(LinearClassifier, Alternating):
             return replace(chunk, y=np.asarray(complete(structure, chunk.examples, y, w)))
 
         _, fitted = self._alternate(
-            StreamedLatentProblem, shape, structure, source, impute, recoding=factors.tobytes()
-        )
-        return self._keep(fitted | known | {"n_features_in_": n})
+            StreamedLatentProblem, shape, known | {"n_features_in_": n}, structure, source, impute,
+            recoding=factors.tobytes(),
+        )  # fmt: skip
+        return self._keep(fitted)
 
     def predict(self, X: Any, *, lengths: Any = None) -> np.ndarray:
         """The class of each bag."""
         raise NotImplementedError
 
+    @takes_tables
     def score(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, lengths: Any = None
     ) -> float:

@@ -24,7 +24,9 @@ from taut.estimators import storage
 from taut.estimators.compression import compressed
 from taut.estimators.documentation import SHARED
 from taut.estimators.forms import HasKernel, form_of
+from taut.estimators.packing import Packing
 from taut.estimators.priors import CoefRegularizer
+from taut.estimators.scikit_learn import Interoperable, named, watched
 from taut.problem import Problem
 from taut.result import OVER_RETURNED, DualPoint, Record, Status
 from taut.solvers import SOLVERS, Solver
@@ -56,6 +58,8 @@ def estimator(cls: type[T]) -> type[T]:
     scikit-learn wants all parameters spelt out in each constructor, and nothing else in it.
     """
     cls.__doc__ = (cls.__doc__ or "").format(**SHARED)
+    if "fit" in vars(cls):
+        setattr(cls, "fit", watched(vars(cls)["fit"]))  # noqa: B010
     return dataclass(kw_only=True, eq=False, repr=False)(cls)
 
 
@@ -73,12 +77,12 @@ def as_solver(solver: str | Solver) -> Solver | None:
 def columns_of(X: Any, matrix: Matrix) -> dict[str, Any]:
     """What a fit remembers of the columns of X: their number and, for a data frame, their names."""
     memory = BaseEstimator()
-    validate_data(memory, X if hasattr(X, "columns") else matrix, reset=True, skip_check_array=True)
+    validate_data(memory, named(X, matrix), reset=True, skip_check_array=True)
     return vars(memory)
 
 
 @estimator
-class Estimator(HasKernel, BaseEstimator):
+class Estimator(HasKernel, Interoperable):
     """What all estimators share: rows that are checked, threads, seeds, files."""
 
     n_jobs: int | None = 1
@@ -89,6 +93,11 @@ class Estimator(HasKernel, BaseEstimator):
     #: labels whole sequences or graphs is no classifier to it, which would look for classes there.
     _takes_sparse: ClassVar[bool] = False
     _needs_y: ClassVar[bool] = False
+
+    #: What the X of a part is, as `taut.data.Stream` has it, and whether each row of data without
+    #: sequences is one of them.
+    _parts_of: ClassVar[str] = "rows"
+    _takes_single_rows: ClassVar[bool] = False
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -105,11 +114,20 @@ class Estimator(HasKernel, BaseEstimator):
         self._check_columns(X, matrix)
         return matrix
 
+    def _extracted(self, X: Any) -> Any:
+        """The features of X, of models that make them."""
+        return X
+
+    def _column_names(self) -> np.ndarray | None:
+        """What the columns of X are called, as a data frame or a file has named them."""
+        reading = getattr(self, "reading_", None)
+        named = None if reading is None else reading.feature_names
+        found = getattr(self, "feature_names_in_", named)
+        return None if found is None else np.asarray(found, dtype=object)
+
     def _check_columns(self, X: Any, matrix: Matrix) -> None:
         """Refuse columns that fit did not see."""
-        validate_data(
-            self, X if hasattr(X, "columns") else matrix, reset=False, skip_check_array=True
-        )
+        validate_data(self, named(X, matrix), reset=False, skip_check_array=True)
 
     def _need(self, y: Any, name: str = "y") -> None:
         """Refuse to learn without targets."""
@@ -163,7 +181,9 @@ class Estimator(HasKernel, BaseEstimator):
         self.__dict__.update(fitted)
         return self
 
-    def save(self, path: str | os.PathLike) -> None:
+    def save(
+        self, path: str | os.PathLike, *, dtype: Any = None, sparse: bool | str = False
+    ) -> None:
         """Write the fitted model to one file: safetensors with JSON metadata and a SHA-256.
 
         Everything that prediction needs, the certificate and the history are in it; callbacks and
@@ -173,9 +193,27 @@ class Estimator(HasKernel, BaseEstimator):
         ----------
         path : str or path
             An existing file is replaced as a whole.
+        dtype : "float32", optional
+            Store the weights in single precision. Where that changes one of them, the certificate
+            in the file says so and is no longer `exact`; this model stays as it is.
+        sparse : bool or "auto", default=False
+            Store only the weights that are not zero, and where they are; "auto" does so for each
+            array that becomes smaller by it. What is loaded is the same.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> import taut
+        >>> model = taut.BinarySVM(random_state=0).fit([[0.0], [1.0]], [0, 1])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = os.path.join(folder, "small.taut")
+        ...     model.save(path, dtype="float32", sparse="auto")
+        ...     again = taut.load(path)
+        >>> bool((again.coef_ == model.coef_.astype("float32")).all())
+        True
         """
         check_is_fitted(self)
-        storage.save(self, path)
+        storage.save(self, path, Packing.of(dtype, sparse))
 
     def _plain_params(self) -> dict[str, Any]:
         """The parameters, of types that a file can hold."""
@@ -203,13 +241,16 @@ class StructuralEstimator(Estimator):
 
     #: Whether a fit leaves its `End`, which holds all data.
     _keeps_end: ClassVar[bool] = False
+    #: Whether it leaves which blocks have dual weight.
+    _keeps_support: ClassVar[bool] = False
 
     def _callbacks(self) -> list[Callable[[Record], object]]:
         given = self.callbacks
         if not (isinstance(given, Iterable) and all(map(callable, given))):
             raise InvalidType(f"callbacks = {given!r}: give a list of functions of a taut.Record")
         check_number("verbose", self.verbose)
-        return [*given, progress_line(self.verbose, self.tol, type(self).__name__)]
+        line = progress_line(self.verbose, self.tol, type(self).__name__)
+        return [*given, *self._watching(), line]
 
     def _works_on_rows(self) -> bool:
         """Whether the solver does without the whole matrix of a kernel."""
@@ -253,15 +294,17 @@ class StructuralEstimator(Estimator):
         y: Any,
         sample_weight: np.ndarray | None,
         coef_shape: tuple[int, int] | None,
+        facts: dict[str, Any],
     ) -> dict[str, Any]:
-        """Fitted attributes, from data in memory."""
+        """Fitted attributes, from data in memory, and `facts`, those that do not depend on w."""
         options, form = self._options(), form_of(self.kernel)
         problem = Problem(
             structure, X, y, self.C, sample_weight, self._threads(),
             form.regularizer(self, coef_shape), form.space(self, structure),
         )  # fmt: skip
+        self._describe(lambda w, of: form.attributes(self, w, coef_shape, of) | facts)
         w, fitted = self._solve(problem, options)
-        return fitted | form.attributes(self, w, coef_shape, problem)
+        return fitted | form.attributes(self, w, coef_shape, problem) | facts
 
     def _solve(
         self, problem: Problem, options: dict[str, Any]
@@ -278,6 +321,9 @@ class StructuralEstimator(Estimator):
                 fitted["_state"] = result.state
             except InvalidData as error:
                 warn(f"the next fit cannot start from this one: {error}", RuntimeWarning)
+        support = result.read_support() if self._keeps_support else None
+        if support is not None:
+            fitted["dual_support_"] = support
         if self._keeps_end:
             fitted["_end"] = End(problem, result.read_dual_point())
         return result.w, fitted
@@ -307,7 +353,7 @@ class StructuralEstimator(Estimator):
     def _copy(self, **parameters: Any) -> Self:
         """The same model with other parameters, without what a next fit would start from."""
         other = copy.copy(self).set_params(**parameters)
-        for name in (*_KEPT, "_keeps_end"):
+        for name in (*_KEPT, "_skl_callbacks", "_keeps_end"):
             other.__dict__.pop(name, None)
         return other
 
@@ -328,7 +374,8 @@ class StructuralEstimator(Estimator):
     def _with_attributes(self, own: dict[str, Any], fitted: dict[str, Any]) -> Self:
         """Take attributes and what is known about them; all else that a fit learned stays."""
         facts = {name: value for name, value in vars(self).items() if name.endswith("_")}
-        facts.pop("temperature_", None)  # it was that of other weights
+        for name in ("temperature_", "dual_support_"):  # they were those of other weights
+            facts.pop(name, None)
         return self._take(facts | own | fitted)
 
     def _coef_shape(self) -> tuple[int, int] | None:

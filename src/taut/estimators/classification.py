@@ -18,9 +18,12 @@ from taut.data.weights import check_margin, check_sample_weight
 from taut.errors import InvalidData
 from taut.estimators.base import columns_of, estimator
 from taut.estimators.costs import CostSensitive
+from taut.estimators.explained_classes import ExplainedBinary, ExplainedCosts
+from taut.estimators.extracting import Extracting
 from taut.estimators.linear import LinearEstimator
 from taut.estimators.online import Answers, Plan, takes_sources
 from taut.estimators.probabilities import ClassProbabilities
+from taut.estimators.tables import takes_tables
 from taut.problem import Problem
 from taut.structures import Multiclass, Scalar, SlackRescaled
 
@@ -104,6 +107,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         """The class of each row."""
         raise NotImplementedError
 
+    @takes_tables
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Share of rows whose class is right; a source has targets and weights of its own."""
         # scikit-learn's accuracy sorts labels, which labels of any type need not allow.
@@ -116,7 +120,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
 
 
 @estimator
-class BinarySVM(ClassProbabilities, LinearClassifier):
+class BinarySVM(Extracting, ExplainedBinary, ClassProbabilities, LinearClassifier):
     """Linear binary classifier with the hinge loss.
 
     Minimises P(w) = 1/2 |w|^2 + C sum_i weight_i max(0, 1 - y_i <w, (x_i, bias)>), the intercept
@@ -128,6 +132,7 @@ class BinarySVM(ClassProbabilities, LinearClassifier):
     {intercept}
     {class_weight}
     {calibrate}
+    {features}
 
     Attributes
     ----------
@@ -154,13 +159,15 @@ class BinarySVM(ClassProbabilities, LinearClassifier):
         tags.classifier_tags.multi_class = False
         return tags
 
+    @takes_tables
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, margin: Any = None) -> Self:
         """Fit rows X to two classes y.
 
         Parameters
         ----------
         X : array-like or sparse of shape (n, n_features), or Source
-            A source, such as `taut.data.open_shards(path)`, has targets of its own.
+            A source, such as `taut.data.open_shards(path)`, has targets of its own. With
+            `features`, what that takes.
         y : array-like of shape (n,)
         sample_weight : array-like of shape (n,), optional
             Factors on C.
@@ -169,13 +176,15 @@ class BinarySVM(ClassProbabilities, LinearClassifier):
         """
         if isinstance(X, Source):
             return self._fit_source(X, y=y, sample_weight=sample_weight, margin=margin)
+        X, extracted = self._extract_to_fit(X)
         matrix, classes, codes, weight = self._blocks(X, y, sample_weight)
-        columns = columns_of(X, matrix) | {"classes_": self._two(classes)}
+        columns = columns_of(X, matrix) | extracted | {"classes_": self._two(classes)}
         targets = _signs(codes, margin if margin is None else check_margin(margin, len(codes)))
         fitted = self._train_rows(
-            Scalar(self._bias), matrix, targets, weight, (1, matrix.shape[1]), codes, sample_weight
-        )
-        return self._keep(fitted | columns)
+            Scalar(self._bias), matrix, targets, weight, (1, matrix.shape[1]), codes, sample_weight,
+            columns,
+        )  # fmt: skip
+        return self._keep(fitted)
 
     def _plan(self, source: Source) -> Plan:
         classes = self._two(self._classes_of(source))
@@ -212,7 +221,9 @@ class BinarySVM(ClassProbabilities, LinearClassifier):
 
 
 @estimator
-class MulticlassSVM(CostSensitive, ClassProbabilities, LinearClassifier):
+class MulticlassSVM(
+    Extracting, ExplainedCosts, CostSensitive, ClassProbabilities, LinearClassifier
+):
     """Linear multiclass classifier (Crammer and Singer) with any cost matrix.
 
     Minimises P(W) = 1/2 |W|^2 + C sum_i weight_i max_k [cost(y_i, k) - <w_yi - w_k, (x_i, bias)>].
@@ -232,6 +243,7 @@ class MulticlassSVM(CostSensitive, ClassProbabilities, LinearClassifier):
     {intercept}
     {class_weight}
     {calibrate}
+    {features}
 
     Attributes
     ----------
@@ -256,24 +268,30 @@ class MulticlassSVM(CostSensitive, ClassProbabilities, LinearClassifier):
 
     rescaling: str = "margin"
 
+    @takes_tables
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit rows X to classes y.
 
         Parameters
         ----------
         X : array-like or sparse of shape (n, n_features), or Source
-            A source, such as `taut.data.open_shards(path)`, has targets of its own.
+            A source, such as `taut.data.open_shards(path)`, has targets of its own. With
+            `features`, what that takes.
         y : array-like of shape (n,)
         sample_weight : array-like of shape (n,), optional
             Factors on C.
         """
         if isinstance(X, Source):
             return self._fit_source(X, y=y, sample_weight=sample_weight)
+        X, extracted = self._extract_to_fit(X)
         matrix, classes, codes, weight = self._blocks(X, y, sample_weight)
-        known = self._known(classes)
+        known = self._known(classes) | extracted
         structure, shape = self._structure(known["cost_"]), (len(classes), matrix.shape[1])
-        fitted = self._train_rows(structure, matrix, codes, weight, shape, codes, sample_weight)
-        return self._keep(fitted | columns_of(X, matrix) | known)
+        facts = columns_of(X, matrix) | known
+        fitted = self._train_rows(
+            structure, matrix, codes, weight, shape, codes, sample_weight, facts
+        )
+        return self._keep(fitted)
 
     def _structure(self, cost: np.ndarray) -> Any:
         check_choice("rescaling", self.rescaling, _RESCALINGS)
@@ -301,6 +319,7 @@ class MulticlassSVM(CostSensitive, ClassProbabilities, LinearClassifier):
         best = self._scores(X).argmax(axis=1)
         return self.classes_[best]
 
+    @takes_tables
     def score(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, metric: str = "accuracy"
     ) -> float:

@@ -113,6 +113,11 @@ class _Compression:
     def _check(self) -> None:
         """Refuse data that the certificate is not about."""
         model, features = self.model, self.features
+        if model.certificate_.is_of_rounded:
+            raise InvalidData(
+                "the weights of the model were rounded when it was saved, and its certificate is "
+                "that of before: call compress before save(path, dtype='float32'), or fit again"
+            )
         advice = "give X, y and weights that fit was given"
         if features.n_rows != model.n_rows_:
             raise InvalidData(

@@ -15,6 +15,7 @@ from taut.checks import check_choice
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
 from taut.estimators.base import StructuralEstimator
+from taut.estimators.tables import takes_tables
 from taut.inference.temperature import likeliest_temperature
 
 _LOSSES = {"hamming": False, "mean_hamming": True}
@@ -50,6 +51,7 @@ class LabelDistribution(StructuralEstimator):
             [row[:count] for count, row in zip(counts, scores, strict=True)],
         )
 
+    @takes_tables
     def predict_top(self, X: Any, k: int = 5, **layout: Any) -> tuple[Any, Any]:
         """The k labels of highest score of each example, best first, with their scores.
 
@@ -90,6 +92,7 @@ class LabelDistribution(StructuralEstimator):
         codes, scores = data.m_best(w.astype(data.dtype, copy=False), int(wanted), self._threads())
         return self._ranked(self.classes_[codes], scores, data.blocks.offsets)
 
+    @takes_tables
     def predict_marginals(self, X: Any, temperature: float | str = "fitted", **layout: Any) -> Any:
         """Probabilities of the labels at each position, p(label) ~ exp(score / temperature).
 
@@ -133,6 +136,7 @@ class LabelDistribution(StructuralEstimator):
         marginals, _ = data.marginals(w, temperature, self._threads())
         return self._by_example(marginals, data.blocks.offsets, X, **layout)
 
+    @takes_tables
     def fit_temperature(self, X: Any, y: Any, sample_weight: Any = None, **layout: Any) -> Self:
         """Find the temperature under which held-out labels are most probable.
 

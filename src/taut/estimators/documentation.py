@@ -79,6 +79,10 @@ SHARED = {
         Share of the rows, between 0 and 1, from which `temperature_` is found; `predict_proba` is
         there then. Weights and certificate are those of a fit to all rows, and the temperature is
         that of a second fit, to the other rows.""",
+    "features": """features : Extractor, optional
+        What makes features of X, such as `taut.features.SequenceFeatures()` of tokens or
+        `taut.features.TextFeatures()` of texts. A copy is fitted with the model, is kept as
+        `features_`, and is saved with it. By default X has features already.""",
     "node_parameters": """loss : "hamming" or "mean_hamming", default="hamming"
         Number of wrong labels in a graph, or their share.
     pairwise : {"full", "symmetric", "potts"}, default="full"

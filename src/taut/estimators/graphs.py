@@ -17,6 +17,7 @@ from taut.errors import InvalidData
 from taut.estimators.base import columns_of, estimator
 from taut.estimators.distributions import LabelDistribution, normalizes
 from taut.estimators.priors import AttractingRegularizer, LabelMajorRegularizer
+from taut.estimators.tables import takes_tables
 from taut.structures import Graph, RelaxedGraph, Tree
 from taut.structures._pairs import tie_table
 from taut.structures.base import CompiledStructure, Structure
@@ -37,6 +38,7 @@ class _NodeLabels(LabelDistribution):
         tags.input_tags.two_d_array = False
         return tags
 
+    @takes_tables
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit graphs.
 
@@ -62,7 +64,7 @@ class _NodeLabels(LabelDistribution):
         # As a list where it is one: there are solvers that take examples one by one.
         examples = graphs if isinstance(X, Graphs) else list(X)
         labels = np.split(codes, graphs.offsets[1:-1])
-        return self._keep(self._train(structure, examples, labels, weight, shape) | columns)
+        return self._keep(self._train(structure, examples, labels, weight, shape, columns))
 
     def _structure(self, n_labels: int) -> Structure | CompiledStructure:
         raise NotImplementedError
@@ -119,6 +121,7 @@ class _NodeLabels(LabelDistribution):
         """The best labels, one array per graph."""
         return self._by_example(*self._labels(X), X)
 
+    @takes_tables
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of nodes whose label is right."""
         predicted, offsets = self._labels(X)

@@ -16,6 +16,7 @@ from taut.estimators.base import estimator
 from taut.estimators.forms import form_of
 from taut.estimators.online import takes_sources
 from taut.estimators.structured import StructuredSVM
+from taut.estimators.tables import refuse_beside, takes_tables
 from taut.latent.alternation import LatentProblem, StreamedLatentProblem
 from taut.structures import Bags
 from taut.structures.abilities import ability
@@ -156,6 +157,7 @@ class LatentStructuredSVM(Alternating, StructuredSVM):
     array([ 1, -1], dtype=int32)
     """
 
+    @takes_tables
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit examples X with labels y, whose latent parts are not looked at.
 
@@ -171,13 +173,13 @@ class LatentStructuredSVM(Alternating, StructuredSVM):
         if isinstance(X, Source):
             return self._fit_source(X, y=y, sample_weight=sample_weight)
         _, fitted = self._alternate(
-            LatentProblem, None, self.structure, X, y, sample_weight=sample_weight,
+            LatentProblem, None, {}, self.structure, X, y, sample_weight=sample_weight,
             space=form_of(self.kernel).space(self, self.structure),
         )  # fmt: skip
         return self._keep(fitted)
 
     def _fit_source(self, source: Source, **others: Any) -> Self:
-        self._refuse_beside(others)
+        refuse_beside(others)
         self._needs_parts()
 
         def impute(chunk: Chunk, w: np.ndarray | None) -> Chunk:
@@ -185,7 +187,7 @@ class LatentStructuredSVM(Alternating, StructuredSVM):
             completed: Any = complete(self.structure, chunk.examples, labels, w)
             return replace(chunk, y=completed)
 
-        _, fitted = self._alternate(StreamedLatentProblem, None, self.structure, source, impute)
+        _, fitted = self._alternate(StreamedLatentProblem, None, {}, self.structure, source, impute)
         return self._keep(fitted)
 
     def _joint_weights(self) -> np.ndarray:

@@ -92,6 +92,7 @@ class LatentBoxSVM(Alternating, BoxSVM):
         pairs = list(zip(pyramids, shown_boxes(frame, pyramids, truths), strict=True))
         copies = len(pyramids) // len(truths)
         _problem, fitted = self._alternate(
-            LatentProblem, None, structure, pairs, None, sample_weight=np.repeat(weight, copies)
-        )
+            LatentProblem, None, None, structure, pairs, None,
+            sample_weight=np.repeat(weight, copies),
+        )  # fmt: skip
         return fitted["coef_"], fitted

@@ -123,7 +123,7 @@ class LatentPartSVM(Alternating, PartDetector):
         ]
         structure = self._structure(frame, LatentParts)
         _problem, fitted = self._alternate(
-            LatentProblem, None, structure, list(zip(pyramids, poses, strict=True)), None,
+            LatentProblem, None, None, structure, list(zip(pyramids, poses, strict=True)), None,
             sample_weight=weight,
         )  # fmt: skip
         facts = frame.facts() | {"box_": box, "class_": first.classes_}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from itertools import chain, pairwise
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar, cast
+from typing import Any, NamedTuple, Self, TypeVar, cast
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -18,8 +18,10 @@ from taut.data.inflow import Inflow
 from taut.data.labels import as_label_sequences
 from taut.data.source import Source
 from taut.errors import InvalidData
-from taut.estimators.base import StructuralEstimator, as_solver, estimator
+from taut.estimators.base import Estimator, StructuralEstimator, as_solver, estimator
 from taut.estimators.forms import linear_only
+from taut.estimators.tables import refuse_beside, refuse_other_columns, spread, takes_tables
+from taut.readers.tables import Table, widened
 from taut.solvers import SOLVERS, OnlineCache, Solver
 from taut.solving import OnlineRun
 from taut.streamed import StreamedProblem
@@ -71,17 +73,87 @@ class Answers(NamedTuple):
         return cls(predicted, truth, weight, np.arange(len(predicted) + 1))
 
 
+@estimator
+class PartByPart(Estimator):
+    """Estimators whose answers to a source are those to its chunks."""
+
+    def _chunks(self, source: Source) -> Iterator[Given]:
+        """The chunks of a source, in the form in which `predict` and `score` take data."""
+        check_is_fitted(self)
+        refuse_other_columns(self, getattr(source, "feature_names", None), "the source")
+        n_features = getattr(self, "n_features_in_", None) if source.lacks_zeros else None
+        with closing(source.chunks()) as chunks:
+            for chunk in chunks:
+                if n_features is not None:
+                    chunk = replace(chunk, X=widened(chunk.X, n_features, "the source"))
+                yield self._given(chunk, source.labels(chunk))
+
+    def _given(self, chunk: Chunk, labels: Any) -> Given:
+        weight = chunk.sample_weight
+        weight = np.ones(chunk.n_blocks) if weight is None else weight
+        if chunk.offsets is None:
+            return Given(chunk.X, labels, weight, {})
+        if self._parts_of == "rows":
+            raise InvalidData(
+                f"the source holds sequences, and {type(self).__name__} takes rows: write the rows "
+                "by themselves, or use an estimator of sequences"
+            )
+        return Given(chunk.X, labels, weight, {"lengths": np.diff(chunk.offsets)})
+
+    def _joined(self, parts: Sequence[tuple[Given, Any]]) -> Any:
+        """The answers to all chunks in the form of those to one."""
+        return np.concatenate([values for _, values in parts])
+
+    def _labelled_chunks(self, source: Source) -> Iterator[Given]:
+        for given in self._chunks(source):
+            if given.y is None:
+                raise InvalidData(
+                    "the source has no targets to compare predictions with: write them with the "
+                    "data"
+                )
+            yield given
+
+    def _answer(self, X: Any, y: Any, sample_weight: Any, **layout: Any) -> Answers:
+        """Predictions for data in memory, beside the truths."""
+        raise NotImplementedError
+
+    def _answers(self, X: Any, y: Any, sample_weight: Any, **layout: Any) -> Answers:
+        """The same, also for a source, which has targets and weights of its own."""
+        if not isinstance(X, Source):
+            return self._answer(X, y, sample_weight, **layout)
+        refuse_beside({"y": y, "sample_weight": sample_weight, **layout})
+        return Answers.joined(
+            [
+                self._answer(given.X, given.y, None, **given.layout)._replace(weight=given.weight)
+                for given in self._labelled_chunks(X)
+            ]
+        )
+
+
+def answers_to(model: Any, data: Table | Source) -> Answers:
+    """What a fitted model answers for a table or a source, beside the truths."""
+    brought: dict[str, Any] = {"y": None, "sample_weight": None}
+    if isinstance(data, Table):
+        data, brought = spread(model, data, ["y", "sample_weight", "groups", "lengths"])
+    found: Answers = model._answers(data, **brought)
+    return found
+
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def takes_sources(method: F) -> F:
-    """Let a method of an `OnlineEstimator` take a source: its answers chunk by chunk, joined."""
+    """Let a method of a `PartByPart` take a source: its answers chunk by chunk, joined.
+
+    It takes tables as well.
+    """
+    whole = takes_tables(method)
 
     @functools.wraps(method)
-    def answer(self: OnlineEstimator, X: Any, **layout: Any) -> Any:
+    def answer(self: PartByPart, X: Any, **layout: Any) -> Any:
         if not isinstance(X, Source):
-            return method(self, X, **layout)
-        self._refuse_beside(layout)
+            return whole(self, X, **layout)
+        refuse_beside(layout)
         parts = [(given, method(self, given.X, **given.layout)) for given in self._chunks(X)]
         return self._joined(parts)
 
@@ -104,11 +176,8 @@ def real_targets(source: Source) -> Callable[[Chunk], Chunk]:
 
 
 @estimator
-class OnlineEstimator(StructuralEstimator):
+class OnlineEstimator(PartByPart, StructuralEstimator):
     """Estimators whose `fit` takes data in memory or a source, and that have `partial_fit`."""
-
-    #: What the X of a part is, as `taut.data.Stream` has it.
-    _parts_of: ClassVar[str] = "rows"
 
     def __getstate__(self) -> dict[str, Any]:
         # The state of partial_fit is bound to this process; the model is not.
@@ -126,71 +195,15 @@ class OnlineEstimator(StructuralEstimator):
 
     def _fit_source(self, source: Source, **others: Any) -> Self:
         """Fit all blocks of a source, which has targets and weights of its own."""
-        self._refuse_beside(others)
+        refuse_beside(others)
         self._needs_parts()
         options, plan = self._options(), self._plan(source)
+        self._describe(lambda w, of: plan.facts | self._attributes(w, plan.coef_shape))
         w, fitted = self._solve(self._streamed(source, plan), options)
         return self._keep(fitted | plan.facts | self._attributes(w, plan.coef_shape))
 
-    def _chunks(self, source: Source) -> Iterator[Given]:
-        """The chunks of a source, in the form in which `predict` and `score` take data."""
-        check_is_fitted(self)
-        with closing(source.chunks()) as chunks:
-            for chunk in chunks:
-                yield self._given(chunk, source.labels(chunk))
-
-    def _given(self, chunk: Chunk, labels: Any) -> Given:
-        weight = chunk.sample_weight
-        weight = np.ones(chunk.n_blocks) if weight is None else weight
-        if chunk.offsets is None:
-            return Given(chunk.X, labels, weight, {})
-        if self._parts_of == "rows":
-            raise InvalidData(
-                f"the source holds sequences, and {type(self).__name__} takes rows: write the rows "
-                "by themselves, or use an estimator of sequences"
-            )
-        return Given(chunk.X, labels, weight, {"lengths": np.diff(chunk.offsets)})
-
-    def _joined(self, parts: Sequence[tuple[Given, Any]]) -> Any:
-        """The answers to all chunks in the form of those to one."""
-        return np.concatenate([values for _, values in parts])
-
-    def _answer(self, X: Any, y: Any, sample_weight: Any, **layout: Any) -> Answers:
-        """Predictions for data in memory, beside the truths."""
-        raise NotImplementedError
-
-    def _answers(self, X: Any, y: Any, sample_weight: Any, **layout: Any) -> Answers:
-        """The same, also for a source, which has targets and weights of its own."""
-        if not isinstance(X, Source):
-            return self._answer(X, y, sample_weight, **layout)
-        self._refuse_beside({"y": y, "sample_weight": sample_weight, **layout})
-        return Answers.joined(
-            [
-                self._answer(given.X, given.y, None, **given.layout)._replace(weight=given.weight)
-                for given in self._labelled_chunks(X)
-            ]
-        )
-
-    def _labelled_chunks(self, source: Source) -> Iterator[Given]:
-        for given in self._chunks(source):
-            if given.y is None:
-                raise InvalidData(
-                    "the source has no targets to compare predictions with: write them with the "
-                    "data"
-                )
-            yield given
-
-    @staticmethod
-    def _refuse_beside(others: dict[str, Any]) -> None:
-        """Refuse what a source brings itself."""
-        given = [name for name, value in others.items() if value is not None]
-        if given:
-            raise InvalidData(
-                f"{given[0]} is given beside a source of data, which brings its own: write it "
-                "with the data, or leave it out"
-            )
-
     @linear_only
+    @takes_tables
     def partial_fit(
         self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None
     ) -> Self:
@@ -211,6 +224,7 @@ class OnlineEstimator(StructuralEstimator):
         -------
         self
         """
+        self._needs_parts()
         options, solver = self._options(), self._fed_solver()
         online: _Online | None = getattr(self, "_online", None)
         if online is None:
@@ -266,6 +280,7 @@ class OnlineSequences(OnlineEstimator):
         )
 
     @linear_only
+    @takes_tables
     def partial_fit(
         self,
         X: Any,
@@ -288,6 +303,7 @@ class OnlineSequences(OnlineEstimator):
         -------
         self
         """
+        self._needs_parts()
         matrix, offsets = as_sequences(X, lengths)
         self._need(y)
         labels, pairs = as_label_sequences(y, offsets), list(pairwise(offsets))

@@ -5,15 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import field
 from numbers import Integral
 from threading import Event
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import check_is_fitted
 
 from taut.binding import bind
 from taut.checks import check_flag, check_number
@@ -26,23 +23,18 @@ from taut.data.labels import (
     class_weights,
     distinct,
     hold_out,
-    share_right,
 )
 from taut.data.source import Source
 from taut.data.targets import number_labels
 from taut.data.weights import as_weights, check_sample_weight
 from taut.errors import InvalidData
 from taut.estimators.base import columns_of, estimator
-from taut.estimators.beginning import (
-    STRUCTURE,
-    check_beginning,
-    check_columns_of_rows,
-    check_structure_known,
-)
+from taut.estimators.beginning import STRUCTURE, check_beginning
 from taut.estimators.course import Course, Part, check_structure, in_form, warn_of_interrupt
 from taut.estimators.early_stopping import Checks, check_validation
 from taut.estimators.forms import LINEAR, form_of
-from taut.estimators.linear import RowScores
+from taut.estimators.online_answers import OnlineAnswers
+from taut.estimators.tables import takes_tables
 from taut.problem import Problem, check_factor
 from taut.solvers import FunctionalDescent
 from taut.solvers._subsets import is_count
@@ -52,7 +44,7 @@ _COLUMNS = ("n_features_in_", "feature_names_in_")
 
 
 @estimator
-class OnlineSVM(ClassifierMixin, RowScores):
+class OnlineSVM(OnlineAnswers):
     """An SVM without C, by stochastic functional descent: for streams, and where C is not searched.
 
     Each step takes a subset of the examples and adds to w what it lacks on them, by a small problem
@@ -125,7 +117,6 @@ class OnlineSVM(ClassifierMixin, RowScores):
     900
     """
 
-    structure: Any = field(default=None, kw_only=False)
     epochs: int = 2
     subset: int | float = 50
     schedule: str | Callable[[int], float] = "constant"
@@ -172,6 +163,7 @@ class OnlineSVM(ClassifierMixin, RowScores):
 
     # Learning
 
+    @takes_tables
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, validation: Any = None
     ) -> Self:
@@ -201,7 +193,8 @@ class OnlineSVM(ClassifierMixin, RowScores):
             for _ in range(self.epochs):
                 course.go()
                 model = self._with(course.attributes(model._shape_of(part.facts)) | part.facts)
-                if checks.stop(model) or interrupted.is_set():
+                asked_to_stop = self._pass_over(model._fitted())
+                if checks.stop(model) or asked_to_stop or interrupted.is_set():
                     break
             fitted = checks.fitted(model)
             if self.C is not None:
@@ -210,6 +203,7 @@ class OnlineSVM(ClassifierMixin, RowScores):
             warn_of_interrupt()
         return self._take(fitted)
 
+    @takes_tables
     def partial_fit(
         self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None
     ) -> Self:
@@ -244,15 +238,21 @@ class OnlineSVM(ClassifierMixin, RowScores):
             warn_of_interrupt()
         return self._take(fitted)
 
-    def save(self, path: str | os.PathLike) -> None:
+    def save(
+        self, path: str | os.PathLike, *, dtype: Any = None, sparse: bool | str = False
+    ) -> None:
         """Write the fitted model to one file, as of `BinarySVM`; read it with `taut.load`.
 
         Parameters
         ----------
         path : str or path
             An existing file is replaced as a whole.
+        dtype : "float32", optional
+            Store the weights in single precision, without their objective `primal_`.
+        sparse : bool or "auto", default=False
+            Store only the weights that are not zero, and where they are.
         """
-        super().save(path)
+        super().save(path, dtype=dtype, sparse=sparse)
         if not isinstance(self.random_state, Integral | None):
             warn(
                 f"random_state = {self.random_state!r} is no part of the file, and the loaded "
@@ -440,76 +440,3 @@ class OnlineSVM(ClassifierMixin, RowScores):
         """The objective at the reference C."""
         assert self.C is not None
         return float(problem.with_factor(float(self.C)).primal(self._form.point(self)))
-
-    # Answers
-
-    def _attributes(self, w: np.ndarray, coef_shape: Any) -> dict[str, np.ndarray]:
-        return {"coef_": w} if coef_shape is None else super()._attributes(w, coef_shape)
-
-    def _joint_weights(self) -> np.ndarray:
-        return self.coef_ if self.structure is not None else super()._joint_weights()
-
-    _position_weights = _joint_weights
-
-    def _tail_attributes(self, tail: np.ndarray, columns: int) -> dict[str, np.ndarray]:
-        return {} if self.structure is None else {"tail_": tail}
-
-    def _tail(self) -> np.ndarray:
-        return np.empty(0) if self.structure is None else self.tail_
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Signed scores, positive for `classes_[1]`, of two classes; else a score for each."""
-        self._need_rows("decision_function")
-        check_is_fitted(self)
-        check_structure_known(self)
-        scores = self._scores(X)
-        return scores[:, 0] if len(self.classes_) == 2 else scores
-
-    def predict(self, X: Any) -> Any:
-        """The class of each row, or what the structure says of each example."""
-        check_is_fitted(self)
-        if self.structure is not None:
-            data, w = self._bound(X)
-            return data.predict(w, self._threads())
-        scores = self.decision_function(X)
-        best = scores > 0.0 if scores.ndim == 1 else scores.argmax(axis=1)
-        return self.classes_[np.asarray(best, dtype=np.intp)]
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Share of rows whose class is right; with a structure, minus the mean loss."""
-        check_is_fitted(self)
-        if self.structure is not None:
-            self._need(y)
-            data, w = self._bound(X, y)
-            losses = data.prediction_losses(w)
-            weight = check_sample_weight(sample_weight, len(losses), unit="example")
-            return -float(np.average(losses, weights=weight))
-        predicted = self.predict(X)
-        weight = check_sample_weight(sample_weight, len(predicted))
-        return share_right(predicted, as_labels(y, len(predicted)), weight)
-
-    def _bound(self, X: Any, y: Any = None) -> tuple[Any, np.ndarray]:
-        """New data bound to the structure, and the weights to predict them with."""
-        check_structure(self.structure)
-        check_structure_known(self)
-        X, y = in_form(self.structure, X, y)
-        data, w = self._form.bound(self, self.structure, X, y)
-        check_columns_of_rows(self, data)
-        fits = len(w) == data.n_features
-        if fits and hasattr(self, "dual_coef_"):
-            fits = data.blocks.features.columns == len(self.dual_coef_)
-        if not fits:
-            raise InvalidData(
-                f"{type(self.structure).__name__} has other weights for these data than the model "
-                "has learned: give structure= as it was when the model was fitted, and X with the "
-                "same features"
-            )
-        return data, w
-
-    def _error(self, X: Any, y: Any = None) -> float:
-        """Share of rows whose class is wrong; with a structure, the mean loss."""
-        return (1.0 if self.structure is None else 0.0) - self.score(X, y)
-
-    def _need_rows(self, method: str) -> None:
-        if self.structure is not None:
-            raise InvalidData(f"{method} is of classes of rows, and a structure was given")

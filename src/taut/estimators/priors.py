@@ -71,7 +71,7 @@ class CoefRegularizer(Regularizer):
 
     def _nonneg(self, n: int) -> Any:
         mask = np.asarray(self.nonneg)
-        if mask.ndim == 0 and mask.dtype == bool:
+        if mask.ndim == 0 and mask.dtype == bool and mask:
             mask = np.full(self.coef_shape, mask)
         return self._joint("nonneg", mask, n, False)
 

@@ -50,6 +50,7 @@ class ClassProbabilities(LinearEstimator, LabelDistribution):
         coef_shape: tuple[int, int],
         codes: np.ndarray,
         sample_weight: Any,
+        facts: dict[str, Any],
     ) -> dict[str, Any]:
         """Fitted attributes from checked rows, with a temperature if `calibrate` asks for one.
 
@@ -59,7 +60,7 @@ class ClassProbabilities(LinearEstimator, LabelDistribution):
         """
         counts = check_sample_weight(sample_weight, len(codes))
         self._check_share(codes[counts > 0.0])
-        fitted = self._train(structure, Checked(matrix), targets, weight, coef_shape)
+        fitted = self._train(structure, Checked(matrix), targets, weight, coef_shape, facts)
         # Models of a path differ in their weights, and whoever interrupts wants no second fit.
         interrupted = fitted["certificate_"].status is Status.INTERRUPTED
         if self.calibrate is None or self._keeps_end or interrupted:
@@ -71,7 +72,9 @@ class ClassProbabilities(LinearEstimator, LabelDistribution):
         other = self._copy(warm_start=False, checkpoint=None, callbacks=())
         seen, out = np.flatnonzero(~held), np.flatnonzero(held)
         rows, _ = _safe_split(self, matrix, None, seen)
-        part = other._train(structure, Checked(rows), targets[seen], weight[seen], coef_shape)
+        part = other._train(
+            structure, Checked(rows), targets[seen], weight[seen], coef_shape, facts
+        )
         other.__dict__.update(part)
         rows, _ = _safe_split(self, matrix, None, out, seen)
         likelihoods = other._row_likelihoods(rows, codes[out], doubt=1.0 / len(out))

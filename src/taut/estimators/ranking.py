@@ -16,6 +16,7 @@ from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
 from taut.estimators.base import columns_of, estimator
 from taut.estimators.online import Answers, OnlineSequences, Plan, real_targets, takes_sources
+from taut.estimators.tables import takes_tables
 from taut.metrics import mean_ndcg
 from taut.structures import NdcgRanking, PairwiseRanking
 
@@ -65,6 +66,7 @@ class RankSVM(OnlineSequences):
 
     _takes_sparse = _needs_y = True
 
+    @takes_tables
     def fit(
         self,
         X: Any,
@@ -101,7 +103,7 @@ class RankSVM(OnlineSequences):
                 "does not have them: sort its rows and columns by query, and give lengths"
             )
         rows, shape = (Checked(queries.matrix), queries.offsets), (1, queries.matrix.shape[1])
-        return self._keep(self._train(self._structure(), rows, relevance, weight, shape) | columns)
+        return self._keep(self._train(self._structure(), rows, relevance, weight, shape, columns))
 
     def _plan(self, source: Source) -> Plan:
         n = source.n_features or 0
@@ -134,6 +136,7 @@ class RankSVM(OnlineSequences):
         scores = self._scores(matrix)
         return np.split(scores, offsets[1:-1]) if holds_sequences(X, lengths) else scores
 
+    @takes_tables
     def score(
         self,
         X: Any,

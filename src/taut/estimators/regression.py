@@ -16,6 +16,7 @@ from taut.data.weights import check_sample_weight
 from taut.estimators.base import columns_of, estimator
 from taut.estimators.linear import LinearEstimator
 from taut.estimators.online import Answers, Plan, real_targets, takes_sources
+from taut.estimators.tables import takes_tables
 from taut.structures import Regression
 
 
@@ -50,6 +51,7 @@ class RegressionSVM(RegressorMixin, LinearEstimator):
 
     epsilon: float = 0.0
 
+    @takes_tables
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit rows X to numbers y.
 
@@ -65,8 +67,8 @@ class RegressionSVM(RegressorMixin, LinearEstimator):
             return self._fit_source(X, y=y, sample_weight=sample_weight)
         matrix, targets, weight = self._blocks(X, y, sample_weight)
         columns, shape = columns_of(X, matrix), (1, matrix.shape[1])
-        fitted = self._train(self._structure(), Checked(matrix), targets, weight, shape)
-        return self._keep(fitted | columns)
+        fitted = self._train(self._structure(), Checked(matrix), targets, weight, shape, columns)
+        return self._keep(fitted)
 
     def _structure(self) -> Regression:
         check_number("epsilon", self.epsilon)
@@ -87,6 +89,7 @@ class RegressionSVM(RegressorMixin, LinearEstimator):
         targets = as_real_targets(y, matrix.shape[0])
         return matrix, targets, check_sample_weight(sample_weight, len(targets))
 
+    @takes_tables
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """R^2, the share of the variance of y that is explained.
 

@@ -12,13 +12,17 @@ from taut.binding import CompiledData
 from taut.checks import check_choice, check_flag
 from taut.data.arrays import Checked, as_sequences, holds_sequences
 from taut.data.labels import as_label_sequences, class_index
+from taut.data.sequences import unstacked
 from taut.data.source import Source
 from taut.data.targets import number_labels
 from taut.data.weights import check_sample_weight
 from taut.errors import InvalidData
 from taut.estimators.base import columns_of, estimator
 from taut.estimators.distributions import LabelDistribution, normalizes
+from taut.estimators.explained_sequences import ExplainedSequences
+from taut.estimators.extracting import Extracting, top_pairs
 from taut.estimators.online import Answers, OnlineSequences, Plan, takes_sources
+from taut.estimators.tables import takes_tables
 from taut.metrics import LabelPairs
 from taut.spaces.expansion import KernelExpansion
 from taut.structures import Chain
@@ -31,7 +35,7 @@ _METRICS = {
 
 
 @estimator
-class ChainSVM(OnlineSequences, LabelDistribution):
+class ChainSVM(Extracting, ExplainedSequences, OnlineSequences, LabelDistribution):
     """Labels for the positions of sequences: weights per label, and per pair of neighbours.
 
     Minimises P(w) = 1/2 |w|^2 + C sum_i weight_i max_y [loss(y_i, y) - score(y_i) + score(y)] with
@@ -44,6 +48,7 @@ class ChainSVM(OnlineSequences, LabelDistribution):
         Number of wrong labels in a sequence, or their share.
     boundary : bool, default=False
         Add weights for the labels of the first and of the last position.
+    {features}
 
     Attributes
     ----------
@@ -73,13 +78,15 @@ class ChainSVM(OnlineSequences, LabelDistribution):
 
     _takes_sparse = _needs_y = True
 
+    @takes_tables
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, lengths: Any = None) -> Self:
         """Fit sequences.
 
         Parameters
         ----------
         X : list of (length, n_features) arrays or CSR, one stacked matrix, or Source
-            A source has labels of its own.
+            A source has labels of its own. With `features`, what that takes, such as a list of
+            sequences of tokens, or one list of tokens with `lengths`.
         y : list of label sequences, or one stacked sequence
             Labels of any hashable type.
         sample_weight : array of shape (n_sequences,), optional
@@ -88,14 +95,45 @@ class ChainSVM(OnlineSequences, LabelDistribution):
         """
         if isinstance(X, Source):
             return self._fit_source(X, y=y, sample_weight=sample_weight, lengths=lengths)
+        extracted: dict[str, Any] = {}
+        if self.features is not None:
+            X, extracted = self._extract_to_fit(unstacked(X, lengths))
+            lengths = None
         matrix, offsets = as_sequences(X, lengths)
         self._need(y)
         classes, codes = class_index(as_label_sequences(y, offsets))
         weight = check_sample_weight(sample_weight, len(offsets) - 1, unit="sequence")
-        columns = columns_of(X, matrix) | {"classes_": classes}
+        columns = columns_of(X, matrix) | extracted | {"classes_": classes}
         structure, shape = self._structure(len(classes)), (len(classes), matrix.shape[1])
         rows = (Checked(matrix), offsets)
-        return self._keep(self._train(structure, rows, codes, weight, shape) | columns)
+        return self._keep(self._train(structure, rows, codes, weight, shape, columns))
+
+    def top_transitions(
+        self, n: int = 10, *, against: bool = False
+    ) -> list[tuple[Any, Any, float]]:
+        """The pairs of neighbouring labels with the largest weights.
+
+        Parameters
+        ----------
+        n : int, default=10
+        against : bool, default=False
+            Those with the smallest weights instead.
+
+        Returns
+        -------
+        list of (previous label, label, weight)
+            Without those whose weight is zero or of the other sign.
+
+        Examples
+        --------
+        >>> from taut import ChainSVM
+        >>> X, y = [[[1.0], [1.0], [1.0]]], [["a", "b", "a"]]
+        >>> model = ChainSVM(C=10.0, random_state=0).fit(X, y)
+        >>> sorted(pair[:2] for pair in model.top_transitions(2))
+        [('a', 'b'), ('b', 'a')]
+        """
+        check_is_fitted(self)
+        return top_pairs(self.classes_, self.transition_, n, against)
 
     def _structure(self, n_labels: int) -> Chain:
         check_flag("boundary", self.boundary)
@@ -125,6 +163,7 @@ class ChainSVM(OnlineSequences, LabelDistribution):
         labels, offsets = self._labels(X, lengths)
         return self._by_example(labels, offsets, X, lengths=lengths)
 
+    @takes_tables
     def score(
         self,
         X: Any,
@@ -167,6 +206,8 @@ class ChainSVM(OnlineSequences, LabelDistribution):
         self, X: Any, y: Any = None, *, lengths: Any = None
     ) -> tuple[CompiledData, np.ndarray]:
         check_is_fitted(self)
+        if hasattr(self, "features_"):
+            X, lengths = self._extracted(unstacked(X, lengths)), None
         matrix, offsets = as_sequences(X, lengths)
         self._check_columns(X, matrix)
         codes = None if y is None else number_labels(as_label_sequences(y, offsets), self.classes_)

@@ -4,46 +4,60 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from taut.errors import InvalidFile, InvalidType
+from taut.duals.support import DualSupport
+from taut.estimators.encoding import decode, encode
 from taut.estimators.learning_curve import LearningCurve
-from taut.kernels import Function, Kernel
-from taut.kernels import stored as kernels
+from taut.estimators.packing import Packing
+from taut.features import Extractor
+from taut.kernels import Kernel
+from taut.readers import Format
 from taut.result import Certificate, History, Rounds
-from taut.solvers import SOLVERS, Solver
-from taut.spaces.joint import Expansion
 from taut.storage import files
 from taut.storage.stored import LOOSE_TYPES, check_size, check_types, require
+from taut.storage.versions import versions
 
 KIND = "model"
 _NOT_SAVED = ("callbacks", "checkpoint", "structure")
-_WIDEST = 2**20  # bytes of a label
-_CSR = ("data", "indices", "indptr")
 
 
-def save(model: Any, path: str | os.PathLike) -> None:
+def save(model: Any, path: str | os.PathLike, packing: Packing) -> None:
     """Write a fitted estimator to a file."""
     tensors: dict[str, np.ndarray] = {}
+    fitted = {
+        name: value
+        for name, value in vars(model).items()
+        if name.endswith("_") and not name.startswith("_")
+    }
     meta = {
         "class": type(model).__name__,
         "parameters": {
-            name: _encode(name, value, tensors)
+            name: encode(name, value, tensors)
             for name, value in model._plain_params().items()
             if name not in _NOT_SAVED
         },
         "fitted": {
-            name: _encode(name, value, tensors)
-            for name, value in vars(model).items()
-            if name.endswith("_") and not name.startswith("_")
+            name: encode(name, value, tensors, packing)
+            for name, value in packing.certified(fitted).items()
         },
+        "versions": versions(),
     }
     files.write(path, KIND, tensors, meta)
+
+
+def writers_of(meta: dict[str, Any]) -> str:
+    """In words, which versions wrote a file; files of before they were noted say nothing."""
+    versions = meta.get("versions")
+    if not isinstance(versions, dict):
+        return ""
+    return (
+        f" (written by {', '.join(f'{name} {version}'[:50] for name, version in versions.items())})"
+    )
 
 
 def restored(
@@ -56,12 +70,12 @@ def restored(
     InvalidData
         The fitted attributes are none that this class's `fit` makes, or do not agree.
     """
-    saved = {name: _decode(value, tensors) for name, value in meta["parameters"].items()}
+    saved = {name: decode(value, tensors) for name, value in meta["parameters"].items()}
     forbidden = saved.keys() & set(_NOT_SAVED)
     require(not forbidden, f"{forbidden} are not stored")
     check_types(cls, saved, LOOSE_TYPES)
     model = cls(**saved | parameters)
-    fitted = {name: _decode(value, tensors) for name, value in meta["fitted"].items()}
+    fitted = {name: decode(value, tensors) for name, value in meta["fitted"].items()}
     _check_fitted(cls.__name__, fitted)
     vars(model).update(fitted)
     return model
@@ -138,7 +152,30 @@ class Value(NamedTuple):
         return (value,) * len(self.length), self.length
 
 
-Form = Weights | Labels | Rows | Places | Value
+class Extraction(NamedTuple):
+    """A fitted extractor, with as many columns as others have features."""
+
+    shape: Shape
+
+    def look_at(self, name: str, value: Any) -> tuple[tuple[int, ...], Shape]:
+        """As of `Weights`."""
+        require(isinstance(value, Extractor) and hasattr(value, "columns_"), f"{name} is unfitted")
+        return (value.n_features_out_,), self.shape
+
+
+class Reading(NamedTuple):
+    """How a file was read; columns with names are as many as others have features."""
+
+    shape: Shape
+
+    def look_at(self, name: str, value: Any) -> tuple[tuple[int, ...], Shape]:
+        """As of `Weights`."""
+        require(isinstance(value, Format), f"{name} is no format of files")
+        names = value.feature_names
+        return ((), ()) if names is None else ((len(names),), self.shape)
+
+
+Form = Weights | Labels | Rows | Places | Value | Extraction | Reading
 
 _TRAINED: dict[str, Form] = {
     "certificate_": Value(Certificate),
@@ -271,7 +308,12 @@ _OPTIONAL: dict[str, Form] = {
     "latent_": Weights(("bags",)),
     "primal_": Value(Real, 0.0),
     "probability_": Weights((2,)),
+    "dual_support_": Value(DualSupport),
+    "reading_": Reading(("features",)),
 }
+#: Of the estimators that make features themselves.
+_EXTRACTED: dict[str, Form] = {"features_": Extraction(("features",))}
+_EXTRACTING = ("BinarySVM", "MulticlassSVM", "ChainSVM")
 _WITH_KERNEL: dict[str, Form] = {
     "support_vectors_": Rows(("support", "features")),
     "support_classes_": Weights(("support",)),
@@ -281,6 +323,8 @@ _WITH_KERNEL: dict[str, Form] = {
 def _check_fitted(name: str, fitted: dict[str, Any]) -> None:
     """Refuse attributes that are not those of an estimator, and shapes that do not agree."""
     forms, optional = _TRAINED | FITTED[name], _OPTIONAL
+    if name in _EXTRACTING:
+        optional = optional | _EXTRACTED
     if name == "OnlineSVM":
         forms = (FITTED[name] if "classes_" in fitted else _ONLINE_STRUCTURED) | _COURSE
         optional = _OPTIONAL | _COLUMNS
@@ -327,129 +371,3 @@ def _check_support(fitted: dict[str, Any]) -> None:
     require(kept != kernel.of_matrix, "support_vectors_ and kernel_ do not agree")
     if kernel.of_matrix:
         require(fitted.get("n_features_in_", n_rows) == n_rows, "the kernel matrix is not square")
-
-
-def _encode(name: str, value: Any, tensors: dict[str, np.ndarray]) -> dict[str, Any]:
-    """A parameter or fitted attribute as JSON; arrays of numbers go into `tensors`."""
-    if isinstance(value, Expansion):
-        raise InvalidType(
-            f"{name} is of pairs of an example and a label, which may be any objects, and cannot "
-            "be stored: pickle the model, or give explicit=True where the kernel has finitely many "
-            "features"
-        )
-    if _is_numeric_list(value) or (hasattr(value, "__array__") and not np.isscalar(value)):
-        value = np.asarray(value)
-    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
-        tensors[name] = value
-        return {"tensor": name}
-    if isinstance(value, np.ndarray):
-        labels = [files.encode_label(label) for label in value.tolist()]
-        return {"labels": labels, "dtype": value.dtype.str}
-    if isinstance(value, Kernel):
-        return {"kernel": kernels.to_dict(value)}
-    if isinstance(value, os.PathLike):
-        return {"value": os.fspath(value)}
-    if name == "kernel" and callable(value):
-        return {"kernel": kernels.to_dict(Function(value))}
-    if name == "angle_kernel" and callable(value):
-        raise InvalidType(
-            f"angle_kernel = {value!r} is a function, which no file can hold: call "
-            "set_params(angle_kernel='von_mises') before saving, and give the function to taut.load"
-        )
-    if name == "schedule" and callable(value):
-        raise InvalidType(
-            f"schedule = {value!r} is a function, which no file can hold: call "
-            "set_params(schedule='constant') before saving, and give it again after loading"
-        )
-    if sp.issparse(value):
-        parts = {part: f"{name}.{part}" for part in _CSR}
-        tensors.update({tensor: getattr(value, part) for part, tensor in parts.items()})
-        return {"csr": parts, "shape": list(map(int, value.shape))}
-    if isinstance(value, Certificate):
-        return {"certificate": value.to_dict()}
-    if isinstance(value, Rounds):
-        return {"rounds": value.to_dict()}
-    if isinstance(value, History):
-        return {"history": value.to_dict()}
-    if isinstance(value, LearningCurve):
-        return {"curve": value.to_dict()}
-    if isinstance(value, Solver):
-        if SOLVERS.get(value.name) is not type(value):
-            raise InvalidType(
-                f"solver = {value!r} is not one of taut's and cannot be stored; "
-                "call set_params(solver='auto') before saving"
-            )
-        for setting, given in vars(value).items():
-            if not isinstance(given, int | float | str | None):
-                raise InvalidType(
-                    f"solver = {value!r}: {setting} is a {type(given).__name__} and cannot be "
-                    "stored; call set_params(solver='auto') before saving"
-                )
-        return {"solver": value.name, "settings": dict(vars(value))}
-    if isinstance(value, np.random.RandomState):
-        return {"value": None}  # its state belongs to the run, not to the model
-    return {"value": files.encode_nested(value)}
-
-
-def _is_numeric_list(value: Any) -> bool:
-    """Whether this is a list that is a vector or matrix of numbers, not a tree of labels."""
-    if not isinstance(value, list):
-        return False
-    try:
-        array = np.asarray(value)
-    except ValueError:  # of lists of different lengths
-        return False
-    return array.dtype.kind in "biuf" and array.ndim <= 2
-
-
-def _decode(item: dict[str, Any], tensors: dict[str, np.ndarray]) -> Any:
-    """The inverse of `_encode`."""
-    for kind, decoder in _DECODERS.items():
-        if kind in item:
-            return decoder(item, tensors)
-    raise InvalidFile(f"unknown item {sorted(item)}")
-
-
-def _labels(item: dict[str, Any], tensors: dict[str, np.ndarray]) -> np.ndarray:
-    # Not np.array, which would make a matrix of labels that are tuples.
-    labels = np.fromiter(map(files.decode_label, item["labels"]), dtype=object)
-    dtype = np.dtype(item["dtype"])
-    text = dtype.kind == "U" and all(isinstance(label, str) for label in labels)
-    require(dtype.kind == "O" or (text and dtype.itemsize <= _WIDEST), f"labels of dtype {dtype}")
-    return labels.astype(dtype)
-
-
-def _solver(item: dict[str, Any], tensors: dict[str, np.ndarray]) -> Solver:
-    cls, settings = SOLVERS[item["solver"]], item["settings"]
-    check_types(cls, settings, LOOSE_TYPES)
-    return cls(**settings)
-
-
-def _csr(item: dict[str, Any], tensors: dict[str, np.ndarray]) -> sp.csr_array:
-    """Rows whose indices are checked: compiled code has no bounds checks."""
-    data, indices, indptr = (tensors[item["csr"][part]] for part in _CSR)
-    n, width = item["shape"]
-    require(isinstance(n, int) and isinstance(width, int), "no shape of CSR rows")
-    require(indices.dtype.kind == indptr.dtype.kind == "i", "indices of CSR rows")
-    require(0 <= n < 2**62 and 0 < width < 2**31 and indptr.shape == (n + 1,), "shape of CSR rows")
-    require(indptr[0] == 0 and indptr[-1] == len(data) == len(indices), "ends of CSR rows")
-    require((np.diff(indptr) >= 0).all(), "CSR rows that end before they begin")
-    inside = (indices >= 0) & (indices < width)
-    require(inside.all() and data.ndim == indices.ndim == 1, "columns of CSR rows")
-    rows = sp.csr_array((data, indices, indptr), shape=(n, width))
-    require(rows.has_canonical_format, "columns of CSR rows that do not rise")
-    return rows
-
-
-_DECODERS: dict[str, Callable[[dict[str, Any], dict[str, np.ndarray]], Any]] = {
-    "tensor": lambda item, tensors: tensors[item["tensor"]],
-    "labels": _labels,
-    "kernel": lambda item, _: kernels.from_dict(item["kernel"]),
-    "csr": _csr,
-    "certificate": lambda item, _: Certificate.from_dict(item["certificate"]),
-    "history": lambda item, _: History.from_dict(item["history"]),
-    "curve": lambda item, _: LearningCurve.from_dict(item["curve"]),
-    "rounds": lambda item, _: Rounds.from_dict(item["rounds"]),
-    "solver": _solver,
-    "value": lambda item, _: files.decode_nested(item["value"]),
-}

@@ -17,6 +17,7 @@ from taut.data.source import Source
 from taut.errors import InvalidData, InvalidType
 from taut.estimators.base import estimator
 from taut.estimators.online import Given, OnlineEstimator, Plan, takes_sources
+from taut.estimators.tables import refuse_beside, takes_tables
 from taut.streamed import examples_for, labels_for
 from taut.structures.base import CompiledStructure
 
@@ -68,6 +69,7 @@ class StructuredSVM(OnlineEstimator, HasStructure):
 
     _parts_of = "examples"
 
+    @takes_tables
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit examples X with labels y, in the form that the structure takes.
 
@@ -77,7 +79,7 @@ class StructuredSVM(OnlineEstimator, HasStructure):
         if isinstance(X, Source):
             return self._fit_source(X, y=y, sample_weight=sample_weight)
         self._check(X, y)
-        return self._keep(self._train(self.structure, X, y, sample_weight, None))
+        return self._keep(self._train(self.structure, X, y, sample_weight, None, {}))
 
     def _options(self) -> dict[str, Any]:
         check_flag("check", self.check)
@@ -103,6 +105,7 @@ class StructuredSVM(OnlineEstimator, HasStructure):
         data, w = self._bound(X)
         return data.predict(w, self._threads())
 
+    @takes_tables
     def score(self, X: Any, y: Any = None) -> float:
         """Minus the mean loss of the predictions: higher is better.
 
@@ -110,7 +113,7 @@ class StructuredSVM(OnlineEstimator, HasStructure):
         """
         if not isinstance(X, Source):
             return -float(np.mean(self._losses(X, y)))
-        self._refuse_beside({"y": y})
+        refuse_beside({"y": y})
         parts = [
             (self._losses(given.X, given.y), given.weight) for given in self._labelled_chunks(X)
         ]

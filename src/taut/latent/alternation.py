@@ -223,6 +223,7 @@ class _Counting:
     def __init__(self, callback: Callback, counted: Callable[[Record], Record]) -> None:
         self.callback, self.counted = callback, counted
         self.changes_nothing = looks_on(callback)
+        self.begin = getattr(callback, "begin", lambda run: None)
 
     def __call__(self, record: Record) -> object:
         return self.callback(self.counted(record))

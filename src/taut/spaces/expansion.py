@@ -168,6 +168,15 @@ class KernelExpansion:
                 list(pool.map(add, starts))
         return out
 
+    def values(self, X: Matrix) -> np.ndarray:
+        """The kernel of a few checked rows with each support row, (n_rows, n_support)."""
+        rows = self._kept(X.dtype)
+        self.kernel.check_rows(X, rows)
+        new = self.kernel.prepared(X, X.dtype, rows)
+        block = np.empty((new.n, len(self.point.support)), dtype=X.dtype)
+        new.block(EVERY, rows, EVERY, block)
+        return block
+
     def scored(self, n_jobs: int = 1) -> Any:
         """What turns linear features of new data into `ScoredRows`, for `taut.binding.bind`."""
 

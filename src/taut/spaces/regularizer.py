@@ -62,11 +62,13 @@ class Regularizer:
 
     def check(self, n: int) -> Prior:
         """The prior of n weights."""
-        mean = np.zeros(n) if self.mean is None else _vector("prior_mean", self.mean, n)
-        lower = np.maximum(_least(self.lower, n), np.where(_mask(self.nonneg, n), 0.0, -np.inf))
+        mean = _vector("prior_mean", 0.0 if self.mean is None else self.mean, n)
+        signs = np.where(_mask(self.nonneg, n), 0.0, -np.inf)
+        lower = np.broadcast_to(np.maximum(_least(self.lower, n), signs), n)
         if self.precision is None or np.ndim(self.precision) < 2:
             given = 1.0 if self.precision is None else self.precision
-            return Prior(mean, lower, scale=np.sqrt(_positive(given, n)))
+            scale = np.sqrt(_positive(given, n)) if np.ndim(given) else np.sqrt(_positive(given, 1))
+            return Prior(mean, lower, scale=np.broadcast_to(scale, n))
         if (lower > -np.inf).any():
             name = "nonneg" if self.lower is None else "lower"
             raise InvalidData(
@@ -79,7 +81,8 @@ class Regularizer:
 class Prior:
     """A checked regulariser of n weights: R, the prior mean, and the bounds `lower` of w.
 
-    R is the diagonal `scale` or the upper triangular matrix `root`.
+    R is the diagonal `scale` or the upper triangular matrix `root`. Arrays whose numbers are all
+    the same have that number in memory once, and are read-only.
     """
 
     def __init__(
@@ -137,6 +140,13 @@ class Prior:
             return scipy.linalg.solve_triangular(self.root, psi, trans="T")
         return psi / self.scale
 
+    def covariance(self, psi: np.ndarray) -> np.ndarray:
+        """R^-1 R^-1' psi: what a dual vector adds to the weights where they have no bounds."""
+        plane = self.plane(psi)
+        if self.scale is None:
+            return scipy.linalg.solve_triangular(self.root, plane)
+        return plane / self.scale
+
     def bounds(self) -> np.ndarray:
         """The bounds of v, R lower where R is diagonal; with a full matrix there are none."""
         if self.scale is None:
@@ -186,7 +196,8 @@ def gram_sizes(operations: Any) -> Any:
 def _vector(name: str, values: Any, n: int) -> np.ndarray:
     vector = np.array(as_numbers(values, name), dtype=np.float64)
     if vector.ndim == 0:
-        vector = np.full(n, vector)
+        check_finite(vector, name)
+        return np.broadcast_to(vector, n)
     if vector.shape != (n,):
         raise InvalidData(
             f"{name} has shape {vector.shape}, the problem has {n} weights: give one number to each"
@@ -213,19 +224,19 @@ def _mask(nonneg: Any, n: int) -> np.ndarray:
             f"nonneg has dtype {mask.dtype} and shape {mask.shape}: give True, False, or one of "
             f"them for each of the {n} weights"
         )
-    return np.full(n, mask) if mask.ndim == 0 else mask
+    return mask
 
 
 def _least(lower: Any, n: int) -> np.ndarray:
-    """The bound of each weight, minus infinity where there is none."""
+    """The bound of each weight or of all, minus infinity where there is none."""
     if lower is None:
-        return np.full(n, -np.inf)
+        return np.array(-np.inf)
     bounds = np.array(as_numbers(lower, "lower"), dtype=np.float64)
     if bounds.shape not in ((), (n,)):
         raise InvalidData(
             f"lower has shape {bounds.shape}: give one number, or one for each of the {n} weights"
         )
-    bounds = np.broadcast_to(bounds, (n,)).copy()
+    bounds = np.atleast_1d(bounds)
     wrong = ~((bounds == -np.inf) | (np.abs(bounds) <= LARGEST))
     if wrong.any():
         k = int(np.argmax(wrong))

@@ -64,24 +64,34 @@ def write(
     >>> read(path, "model")
     ({'w': array([0., 1., 2.])}, {'C': 1.0})
     """
+    arrays = [(name, _storable(name, array)) for name, array in tensors.items()]
+    # Wide items first: every tensor then starts at a multiple of its item size.
+    arrays.sort(key=lambda item: (-item[1].itemsize, item[0]))
+    header = _header(kind, _canonical(meta), arrays)
+    # Not safetensors.numpy.save_file: it orders the header at random, so that equal models
+    # differ in bytes, and turns a full disk or a missing folder into its own exception.
+    with whole_file(path) as file:
+        file.write(len(header).to_bytes(8, "little"))
+        file.write(header)
+        for _, array in arrays:
+            file.write(array.data)
+
+
+@contextmanager
+def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A file that appears at `path` once it is written as a whole; a link is followed.
+
+    A file already there stays intact on failure.
+    """
     path = as_path("path", path).resolve()
     if not path.parent.is_dir():
         raise MissingFolder(
             f"path = {str(path)!r}: there is no folder {path.parent}; create it, or give another "
             "path"
         )
-    arrays = [(name, _storable(name, array)) for name, array in tensors.items()]
-    # Wide items first: every tensor then starts at a multiple of its item size.
-    arrays.sort(key=lambda item: (-item[1].itemsize, item[0]))
-    header = _header(kind, _canonical(meta), arrays)
     with temporary_for(path, lambda temporary: temporary.open("xb").close()) as temporary:
-        # Not safetensors.numpy.save_file: it orders the header at random, so that equal models
-        # differ in bytes, and turns a full disk or a missing folder into its own exception.
         with open(temporary, "wb") as file:
-            file.write(len(header).to_bytes(8, "little"))
-            file.write(header)
-            for _, array in arrays:
-                file.write(array.data)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)

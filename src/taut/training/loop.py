@@ -137,6 +137,8 @@ class Run:
         file: CheckpointFile | None,
     ) -> Status:
         """Pass after pass until there is a reason to stop; the bounds are true ones then."""
+        for callback in callbacks:
+            getattr(callback, "begin", lambda run: None)(self)
         began = clock() - self.seconds
         deadline = math.inf if time_limit is None else began + self.seconds + time_limit
 
@@ -189,6 +191,10 @@ class Run:
                     status = self.verdict() or Status.STALLED
         self.seconds = clock() - began
         return status
+
+    def weights(self) -> np.ndarray:
+        """What the run would end with if nothing were verified, copied."""
+        return np.array(self.problem.weights(self.state.outcome))
 
     def pass_(self, keep_going: Callable[[], bool]) -> PassReport:
         """The next pass of the solver, or part of one.
@@ -444,9 +450,10 @@ class Run:
             message = f"Stopped {after}: {own}.{meaning}"
             certificate, what_to_do = replace(certificate, message=message), own
         assert self.best_w is not None
+        self.scratch = None  # makes place for the weights
         return Result(
             self.problem.weights(self.best_w), certificate, self.history, self.read_state,
-            self.read_dual_point, what_to_do,
+            self.read_dual_point, what_to_do, self.state.support,
         )  # fmt: skip
 
     def read_dual_point(self) -> DualPoint:
