@@ -1,6 +1,6 @@
 """Solvers on the joints of people, with one oracle: the best labels of all images by tree.
 
-    python benchmarks/joint_solvers.py --data FOLDER [--only "NAME;NAME"] [--limit SECONDS] [--visits]
+    python benchmarks/joint_solvers.py --data FOLDER [--only "NAME;NAME"] [--limit SECONDS]
 
 The problem is that of PartSVM on the first 400 images of `lsp_extended`, and errors are shares of
 joints that are not found (PCK at 0.2) in the last 100. Features are extracted once. The clock runs

@@ -125,6 +125,7 @@ def test_larger_images_are_shrunk_and_boxes_are_theirs(model):
     assert boxes[1]
 
 
+@pytest.mark.long
 def test_classes_have_templates_of_their_own(monkeypatch):
     images, boxes = made(16, seed=6, names=("card", "post"))
     model = BoxSVM(**SETTINGS).fit(images, boxes)
@@ -221,6 +222,7 @@ def test_it_learns_part_by_part():
         BoxSVM(**SETTINGS).partial_fit(images, boxes, classes=["card", "post"])
 
 
+@pytest.mark.long
 def test_functional_descent_trains_it_without_a_bound():
     images, boxes = made(10, seed=14)
     solver = FunctionalDescent(subset=4)

@@ -128,6 +128,7 @@ def test_the_optimum_is_that_of_the_quadratic_program(name, kind):
     assert primal(result.w, psi, losses, C) == pytest.approx(bounds.primal, rel=1e-8)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("solver", "tol"),
     [
@@ -171,6 +172,7 @@ def test_the_optimum_through_a_kernel_is_that_of_its_features(name, kernel):
     assert optimum * (1 - 1e-6) <= result.certificate.primal <= optimum * (1 + 3e-5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bounds", ["above", "both", "none"])
 @pytest.mark.parametrize("name", SETTINGS)
 def test_two_steps_of_functional_descent_are_two_quadratic_programs(name, bounds):
@@ -202,6 +204,7 @@ def histograms(n, seed=0):
     return (X, offsets), losses, truths
 
 
+@pytest.mark.long
 def test_functional_descent_by_histogram_intersection_finds_what_stands_out():
     X, y, _ = histograms(30)
     T, _, truths = histograms(20, seed=1)

@@ -91,6 +91,7 @@ def test_fit_is_the_optimum(pairwise, loss):
         assert list(predicted) == list(model.classes_[labels[np.argmax(scores)]])
 
 
+@pytest.mark.long
 def test_trees_that_are_chains():
     rng = np.random.default_rng(1)
     lengths = (3, 1, 4, 2)

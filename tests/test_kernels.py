@@ -347,7 +347,7 @@ def test_what_is_advised_for_matrices():
 REFUSED = {
     "name": (lambda: as_kernel("gauss"), InvalidData, "'rbf'"),
     "gamma": (lambda: RBF("wide"), InvalidData, "'scale'"),
-    "negative gamma": (lambda: RBF(-1.0), InvalidData, "positive"),
+    "negative gamma": (lambda: RBF(-1.0), InvalidData, "above 0"),
     "type of gamma": (lambda: Laplacian(None), InvalidType, "positive number"),
     "degree": (lambda: Polynomial(0), InvalidData, "degree"),
     "fraction": (lambda: Polynomial(1.5), InvalidData, "positive integer"),

@@ -90,6 +90,7 @@ def test_laws_hold_among_all_boxes(name, kinds):
     check_structure(structure, X, y, candidates=lambda i: labels_of(structure, X[i]), n_weights=4)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SETTINGS)
 def test_features_and_losses_are_those_of_enumeration(name):
     structure, X, y = made(name)
@@ -122,6 +123,7 @@ def test_the_optimum_is_that_of_the_quadratic_program(name):
     assert primal(result.w, psi, losses, C) == pytest.approx(bounds.primal, rel=1e-8)
 
 
+@pytest.mark.long
 def test_a_visit_may_work_on_several_boxes():
     structure, X, y = made("normalised")
     optimum, _ = solve_qp(*blocks_of(structure, X, y), np.ones(len(X)))

@@ -36,7 +36,8 @@ Decoder = Callable[[Item, Tensors], Any]
 
 def encode(name: str, value: Any, tensors: Tensors, packing: Packing = WHOLE) -> Item:
     """A parameter or fitted attribute as JSON; arrays of numbers go into `tensors`."""
-    if _is_numeric_list(value) or (hasattr(value, "__array__") and not np.isscalar(value)):
+    is_foreign = hasattr(value, "__array__") and not isinstance(value, np.ndarray)
+    if _is_numeric_list(value) or (is_foreign and not np.isscalar(value)):
         value = np.asarray(value)
     kind = next(kind for kind in _KINDS if isinstance(value, kind.type))
     return kind.encode(name, value, tensors, packing)
@@ -232,9 +233,9 @@ _KINDS: tuple[Kind, ...] = (
     _by_dict("kernel", Kernel, kernels.to_dict, kernels.from_dict),
     _by_dict("reading", Format, readings.to_dict, readings.from_dict),
     _by_dict("certificate", Certificate, Certificate.to_dict, Certificate.from_dict),
+    _by_dict("rounds", Rounds, Rounds.to_dict, Rounds.from_dict),  # which are a kind of history
     _by_dict("history", History, History.to_dict, History.from_dict),
     _by_dict("curve", LearningCurve, LearningCurve.to_dict, LearningCurve.from_dict),
-    _by_dict("rounds", Rounds, Rounds.to_dict, Rounds.from_dict),
     _by_dict("value", os.PathLike, os.fspath, files.decode_nested),
     # Its state belongs to the run, not to the model.
     _by_dict("value", np.random.RandomState, lambda _: None, files.decode_nested),
