@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from taut.cli.tasks import TASKS, Asked, Rows, Task
+from taut.cli.tasks import TASKS, Asked, Task
 from taut.cli.tasks.images import looks_like_boxes
+from taut.cli.tasks.tables import read_rows
 from taut.errors import InvalidData
 from taut.readers.sources import FileSource
 
@@ -35,7 +36,7 @@ def guessed(path: str, asked: Asked) -> tuple[Task, Any]:
     """
     if looks_like_boxes(path, asked):
         return TASKS["boxes"], TASKS["boxes"].read(path, asked)
-    data = Rows().read(path, asked)
+    data = read_rows(path, asked)
     return TASKS[_task_of_table(data)], data
 
 

@@ -14,7 +14,7 @@ from taut.cli.commands.train import about_training
 from taut.cli.exits import Exit
 from taut.cli.models import is_model
 from taut.cli.output import print_facts
-from taut.cli.tasks.tables import Rows
+from taut.cli.tasks.tables import read_rows
 from taut.estimators import load
 
 EXAMPLE = "taut info model.taut"
@@ -60,7 +60,7 @@ def about_model(path: Path) -> dict[str, Any]:
 
 def about_data(options: argparse.Namespace) -> dict[str, Any]:
     """Facts of data."""
-    data = Rows().read(options.file, shared.asked_of(options))
+    data = read_rows(options.file, shared.asked_of(options))
     facts: dict[str, Any] = {"kind": "data", "format": data.format.name}
     if isinstance(data.X, list):
         facts["examples"] = len(data.X)

@@ -10,7 +10,7 @@ import numpy as np
 from taut.cli import options as shared
 from taut.cli.commands.train import read
 from taut.cli.exits import Exit
-from taut.cli.output import print_facts
+from taut.cli.output import check_writable, print_facts
 from taut.cli.tasks import Task
 from taut.data.source import Source
 from taut.errors import InvalidData
@@ -45,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> Exit:
     """Walk, print bounds for some C, write the model of the best one."""
+    check_writable(options.model)
     task, data = read(options.task, options.data, shared.asked_of(options))
     model = shared.make_estimator(task, data, options)
     limits = (options.lowest, options.highest)

@@ -13,7 +13,6 @@ from taut.cli.tasks.tables import (
     Online,
     Ranking,
     Regression,
-    Rows,
     Sequences,
 )
 from taut.errors import InvalidData
@@ -27,7 +26,7 @@ TASKS: dict[str, Task] = {
     )
 }  # fmt: skip
 
-__all__ = ["TASKS", "Asked", "Rows", "Task", "task_of"]
+__all__ = ["TASKS", "Asked", "Task", "task_of"]
 
 
 def task_of(model: Any) -> Task:

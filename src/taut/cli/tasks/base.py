@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from taut.errors import InvalidData
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -72,6 +74,4 @@ class Task(ABC):
 
     def scores(self, model: Any, data: Any) -> Iterator[Any]:
         """Scores of each example, as JSON values."""
-        from taut.errors import InvalidData
-
         raise InvalidData(f"--scores: models for {self.name} have no scores of single rows")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
@@ -76,6 +77,14 @@ def refuse_extraction(options: argparse.Namespace) -> None:
             )
 
 
+def read_rows(path: str, asked: Asked, model: Any = None, *, streams: bool = False) -> Any:
+    """A table, or a source of data that are read part by part."""
+    options = reading_for(path, asked, model)
+    if streams or asked.memory is not None:
+        return open_file(path, **options)
+    return read(path, **options)
+
+
 class Rows(Task):
     """What the tasks of files of rows share."""
 
@@ -83,10 +92,7 @@ class Rows(Task):
     streams: ClassVar[bool] = False
 
     def read(self, path: str, asked: Asked, model: Any = None) -> Any:
-        options = reading_for(path, asked, model)
-        if self.streams or asked.memory is not None:
-            return open_file(path, **options)
-        return read(path, **options)
+        return read_rows(path, asked, model, streams=self.streams)
 
     def parameters(self, data: Any, options: argparse.Namespace) -> dict[str, Any]:
         if not isinstance(getattr(data, "X", None), list):
@@ -110,9 +116,9 @@ class Rows(Task):
             raise InvalidData(f"{data.name} has no labels to measure answers by: add their column")
         return self.measured(model, answers_to(model, data))
 
+    @abstractmethod
     def measured(self, model: Any, answers: Answers) -> dict[str, float]:
         """How good answers are."""
-        raise NotImplementedError
 
     def answers(self, model: Any, data: Any) -> Iterator[Any]:
         yield from plain(model.predict(data))
@@ -179,11 +185,11 @@ class Regression(Rows):
         return errors_of_numbers(answers)
 
 
-class Online(Rows):
-    """Classes or numbers, learned in one reading."""
+class Online(Binary):
+    """Classes, learned in one reading."""
 
     name = "online"
-    about = "classes or numbers, learned from a stream in constant memory"
+    about = "classes, learned from a stream in constant memory"
     estimators = ("OnlineSVM",)
     streams = True
 
@@ -191,10 +197,6 @@ class Online(Rows):
         # With a kernel, what comes part by part is learned from in one reading.
         one = {"epochs": 1} if options.kernel not in (None, "linear") else {}
         return super().parameters(data, options) | one
-
-    def measured(self, model: Any, answers: Answers) -> dict[str, float]:
-        of_classes = hasattr(model, "classes_")
-        return right_and_cost(model, answers) if of_classes else errors_of_numbers(answers)
 
 
 class Ranking(Rows):
